@@ -1,0 +1,50 @@
+"""Every way the daemon fails beyond what the library raises.
+
+IngesterError
+├── SourceMissing      a source's root is not there (names key and path)
+├── SourceIncomplete   a listing has errors under some path: nothing may be deleted from it
+├── LeaseLost          another instance took the claim over; its work must not be committed
+├── ItemsUnavailable   the items database cannot be opened or is busy (retry)
+└── PortTaken          the address of the control API is in use
+"""
+
+from haiku.rag.exceptions import HaikuRAGError
+
+
+class IngesterError(HaikuRAGError):
+    """Root of the daemon's tree."""
+
+    code = "ingester"
+
+
+class SourceMissing(IngesterError):
+    """The root of a source is not there."""
+
+    retryable = True
+    code = "source_missing"
+
+
+class SourceIncomplete(IngesterError):
+    """A listing could not be completed, so absence from it means nothing."""
+
+    retryable = True
+    code = "source_incomplete"
+
+
+class LeaseLost(IngesterError):
+    """The claim was taken over by another instance."""
+
+    code = "lease_lost"
+
+
+class ItemsUnavailable(IngesterError):
+    """The items database cannot be used."""
+
+    retryable = True
+    code = "items_unavailable"
+
+
+class PortTaken(IngesterError):
+    """The control API's address is in use."""
+
+    code = "port_taken"

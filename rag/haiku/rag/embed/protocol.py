@@ -1,0 +1,43 @@
+"""The embedder's edge: what every provider implements and what may be swapped in tests."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from haiku.rag.models import EmbeddingIdentity
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors. Implementations are safe to call concurrently."""
+
+    #: What the vectors come from; equal identities give interchangeable vectors.
+    identity: EmbeddingIdentity
+    #: Most tokens of one text, special tokens included.
+    max_tokens: int
+
+    async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), dim), in the order of the texts.
+
+        Raises:
+            EmbedderUnavailable: worth trying again, perhaps after `retry_after` seconds.
+            EmbedderRefused: the request, key, model or dimension is wrong.
+        """
+        ...
+
+    async def embed_query(self, text: str) -> NDArray[np.float32]:
+        """The vector of a query, shape (dim,). Raises as `embed_documents`."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections, threads and memory."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Counts tokens as the embedding model will, without a network."""
+
+    def count(self, text: str) -> int:
+        """Number of tokens, special tokens included."""
+        ...
