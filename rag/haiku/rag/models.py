@@ -1,31 +1,11 @@
 """The documented models that the client returns."""
 
-from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 SearchType = Literal["hybrid", "vector", "fts"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingIdentity:
-    """What vectors came from. Two embedders with one identity give interchangeable vectors."""
-
-    provider: str
-    name: str
-    #: Length of a vector.
-    dim: int
-
-    def __str__(self) -> str:
-        return f"{self.provider}:{self.name} ({self.dim})"
-
-    def text_hash(self, text: str) -> str:
-        """SHA-256 of the exact text under this identity, hexadecimal: the key of vector reuse."""
-        prefix = f"{self.provider}\x00{self.name}\x00{self.dim}\x00"
-        return sha256((prefix + text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Model(BaseModel):

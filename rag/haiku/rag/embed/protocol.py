@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from haiku.rag.models import EmbeddingIdentity
+from haiku.rag.records import EmbeddingIdentity
 
 
 class Embedder(Protocol):

@@ -1,4 +1,4 @@
-"""What is written and read: plain data, no LanceDB types, cheap to import and to pickle."""
+"""What a commit carries and what comes back: plain data, no LanceDB types."""
 
 from __future__ import annotations
 
@@ -12,52 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
-    """Where an item stands: page from 1, points from the page's top left corner."""
-
-    page: int
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewItem:
-    """One Docling element of a revision, in reading order."""
-
-    #: Docling's self reference, e.g. "#/texts/4".
-    ref: str
-    #: Docling label, e.g. "paragraph", "section_header", "table", "picture".
-    label: str
-    #: "body" or "furniture".
-    layer: str = "body"
-    #: Heading level from 1; 0 for anything that is not a heading.
-    level: int = 0
-    #: Text, a table as Markdown, a picture's caption.
-    text: str = ""
-    #: The ref of the heading it stands under, or None.
-    heading_ref: str | None = None
-    boxes: tuple[Box, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewChunk:
-    """One chunk of a revision, as the chunker makes it."""
-
-    #: The chunk's own text.
-    content: str
-    #: The exact text that is embedded and full-text indexed: headings and content.
-    text: str
-    headings: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    page_numbers: tuple[int, ...] = ()
-    doc_item_refs: tuple[str, ...] = ()
-    #: Tokens of `text` by the embedder's tokenizer, special tokens included.
-    token_count: int = 0
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    from haiku.rag.records import NewChunk, NewItem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +122,8 @@ Change = Put | UpdateMeta | Move | Delete
 class Outcome:
     """What became of one change."""
 
-    #: "done"; "conflict": `expected` no longer held; "absent": nothing live at the URI.
-    result: Literal["done", "conflict", "absent"]
+    #: "done"; "conflict": `expected` no longer held; "absent": nothing live at the URI;
+    #: "dropped": the caller no longer holds the right to commit it (a lost lease).
+    result: Literal["done", "conflict", "absent", "dropped"]
     #: The row as it is now, or None where there is none.
     row: Row | None
