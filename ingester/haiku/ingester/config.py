@@ -15,32 +15,6 @@ from haiku.rag.config.loading import describe_errors
 from haiku.rag.config.models import Section
 from haiku.rag.exceptions import ConfigError
 
-#: Names that are never documents: partial downloads, editors' and systems' leftovers (F03).
-DEFAULT_IGNORE = (
-    "*.part",
-    "*.partial",
-    "*.filepart",
-    "*.crdownload",
-    "*.download",
-    "*.tmp",
-    "*.temp",
-    "*.swp",
-    "*.swx",
-    "*~",
-    "~$*",
-    ".~lock.*#",
-    ".#*",
-    ".DS_Store",
-    "Thumbs.db",
-    "desktop.ini",
-    ".git/",
-    ".hg/",
-    ".svn/",
-    "__pycache__/",
-    "node_modules/",
-    "*.lancedb/",
-)
-
 
 class ApiConfig(Section):
     """The control API: health, readiness, metrics."""

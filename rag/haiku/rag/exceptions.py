@@ -6,6 +6,8 @@
     │   ├── DatabaseNotFound         nothing at that path; opening never creates
     │   ├── DatabaseExists           `init` over an existing database
     │   ├── ReadOnly                 a write through a read-only client
+    │   ├── DocumentExists           a document is already at that URI
+    │   ├── DocumentNotFound         no document has that id or URI
     │   ├── IdentityMismatch         the embedder is not the one the vectors came from
     │   ├── SchemaMismatch           the database is older or newer than this program
     │   ├── Conflict        (retry)  another writer changed the document first
@@ -72,6 +74,18 @@ class ReadOnly(StoreError):
     """A write was tried through a read-only client."""
 
     code = "read_only"
+
+
+class DocumentExists(StoreError):
+    """A document is already stored under the URI."""
+
+    code = "document_exists"
+
+
+class DocumentNotFound(StoreError):
+    """No live document has the id or URI."""
+
+    code = "document_not_found"
 
 
 class IdentityMismatch(StoreError):
