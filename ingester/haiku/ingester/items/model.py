@@ -1,0 +1,281 @@
+"""What is said of an item: by its source, by whoever claims it, and as the outcome of work.
+
+Times are seconds since the epoch (UTC, float) inside the items database and `datetime` with a
+time zone in everything that is listed for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class State(StrEnum):
+    """Where an item stands; each is in exactly one of these."""
+
+    #: Wanted and not begun, or waiting for its next attempt.
+    PENDING = "pending"
+    #: Claimed by an instance.
+    WORKING = "working"
+    #: The database has what the source has.
+    INDEXED = "indexed"
+    #: Committed, but there was no text in it; the reason says what is missing.
+    EMPTY = "empty"
+    #: Not wanted: its size, kind or format; the reason says which.
+    SKIPPED = "skipped"
+    #: Could not be done for this content; tried again when it changes or someone asks.
+    FAILED = "failed"
+    #: Left its source; the row goes once the document has lost this owner.
+    GONE = "gone"
+
+
+class Action(StrEnum):
+    """What is wanted of an item that is not done."""
+
+    #: Fetch, convert, embed, commit.
+    INDEX = "index"
+    #: Give the document of `moved_from` this URI; falls back to INDEX.
+    MOVE = "move"
+    #: Take this source away from the document's owners.
+    REMOVE = "remove"
+
+
+class Priority(IntEnum):
+    """Which waiting items go first; the smaller the sooner."""
+
+    #: A change that was noticed as it happened, or asked for by a person.
+    LIVE = 0
+    #: Found by a sweep.
+    BACKFILL = 10
+    #: Indexed, but by another pipeline than today's.
+    REPROCESS = 20
+
+
+class RequestKind(StrEnum):
+    """What a command asks of the running daemon through the items database."""
+
+    #: Sweep the source now.
+    REFRESH = "refresh"
+    #: Carry out the suspended deletions of the source.
+    CONFIRM_DELETES = "confirm_deletes"
+
+
+# --- said by sources --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a source says of one object, cheaply."""
+
+    uri: str
+    #: Opaque; equal marks mean equal content, e.g. size, mtime, ctime and inode.
+    mark: str
+    #: Bytes, when the source knows.
+    size: int | None = None
+    #: What survives a rename, e.g. "dev:inode".
+    identity: str | None = None
+    #: Why the object is not wanted: a code such as "too_large", "link", "special"; None: wanted.
+    skip: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the items database knows of one object, to compare a listing with."""
+
+    uri: str
+    #: The mark that was observed last.
+    mark: str
+    state: State
+    identity: str | None
+    #: SHA-256 of the content that is indexed, hexadecimal.
+    content_hash: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """How many of a batch of observations were what."""
+
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
+# --- work -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """The right to work on one item until its lease lapses."""
+
+    #: The item's row.
+    item_id: int
+    #: Random; who holds another token, or none, has lost the lease.
+    token: str
+    source_id: str
+    uri: str
+    action: Action
+    #: The value of the item's counter that this claim will have done.
+    counter: int
+    #: Observed mark, size and identity.
+    mark: str
+    size: int | None = None
+    identity: str | None = None
+    #: The URI the document had before, for MOVE.
+    moved_from: str | None = None
+    #: This attempt included.
+    attempts: int = 1
+    #: Of the content that is indexed, or None.
+    content_hash: str | None = None
+    #: Of the pipeline the content was indexed by, or None.
+    fingerprint: str | None = None
+    document_id: str | None = None
+    chunk_count: int | None = None
+    priority: int = Priority.BACKFILL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Indexed:
+    """The database has the content."""
+
+    content_hash: str
+    #: The mark the bytes had when they were read.
+    mark: str
+    fingerprint: str
+    document_id: str
+    chunk_count: int
+    #: Nothing but the mark had to be written.
+    unchanged: bool = False
+    #: The document of `moved_from` carries this URI now.
+    moved: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Empty:
+    """Committed, but no search can find it: there was no text."""
+
+    content_hash: str
+    mark: str
+    fingerprint: str
+    document_id: str
+    #: What is missing, e.g. "no text; scanned pages need OCR".
+    reason: str
+    unchanged: bool = False
+    moved: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skipped:
+    """Not wanted; no document of this item is left."""
+
+    #: e.g. "too_large", "unsupported".
+    code: str
+    reason: str
+    #: Of the pipeline that said so; another may want it.
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failed:
+    """Cannot be done for this content. What was indexed before stays."""
+
+    code: str
+    reason: str
+    #: "fetch", "convert", "embed", "commit".
+    stage: str
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """Did not work this time."""
+
+    code: str
+    reason: str
+    stage: str
+    #: Seconds the other side asked to wait, or None: exponential backoff with jitter.
+    after: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removed:
+    """The document has lost this owner, or had already."""
+
+
+Result = Indexed | Empty | Skipped | Failed | Retry | Removed
+
+
+# --- for people -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One row as it is listed."""
+
+    source_id: str
+    uri: str
+    state: State
+    action: Action
+    #: Short stable word of the last error or reason, e.g. "corrupt", or None.
+    code: str | None
+    reason: str | None
+    #: The step that was reached or failed, or None.
+    stage: str | None
+    attempts: int
+    size: int | None
+    content_hash: str | None
+    document_id: str | None
+    chunk_count: int | None
+    #: Not before this time (UTC), when waiting for another attempt.
+    next_attempt_at: datetime | None
+    created_at: datetime
+    #: Of the state.
+    changed_at: datetime
+    indexed_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suspension:
+    """Why a source's deletions wait for a person."""
+
+    #: Items that would have gone.
+    count: int
+    since: datetime
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceRecord:
+    """What the items database remembers of a source itself."""
+
+    source_id: str
+    suspension: Suspension | None
+    #: When the last complete listing ended (UTC), or None.
+    last_sweep: datetime | None
+    #: The instance that sweeps and watches it, while its lease lasts.
+    owner: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """Something asked of the daemon by a command."""
+
+    source_id: str
+    kind: RequestKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rebuilt:
+    """One row of the store, as `Items.rebuild` takes it."""
+
+    source_id: str
+    uri: str
+    #: The mark under which this source's content was read.
+    mark: str
+    content_hash: str | None
+    fingerprint: str | None
+    document_id: str
+    chunk_count: int
