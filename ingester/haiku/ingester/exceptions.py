@@ -3,6 +3,7 @@
 IngesterError
 ├── SourceMissing      a source's root is not there (names key and path)
 ├── SourceIncomplete   a listing has errors under some path: nothing may be deleted from it
+├── WatchUnavailable   changes cannot be watched (limits); the source is polled instead
 ├── LeaseLost          another instance took the claim over; its work must not be committed
 ├── ItemsUnavailable   the items database cannot be opened or is busy (retry)
 └── PortTaken          the address of the control API is in use
@@ -29,6 +30,13 @@ class SourceIncomplete(IngesterError):
 
     retryable = True
     code = "source_incomplete"
+
+
+class WatchUnavailable(IngesterError):
+    """The system refuses the watch that a source asked for."""
+
+    retryable = True
+    code = "watch_unavailable"
 
 
 class LeaseLost(IngesterError):
