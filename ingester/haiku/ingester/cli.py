@@ -1,5 +1,0 @@
-"""The command line."""
-
-
-def main() -> None:
-    """Entry point of `haiku-ingester`."""

@@ -1,0 +1,5 @@
+"""`python -m haiku.ingester.cli`."""
+
+from haiku.ingester.cli import main
+
+main()

@@ -1,0 +1,163 @@
+"""The commands and their options; what they do is in the modules they import when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+app = typer.Typer(
+    name="haiku-ingester",
+    help="Keeps a haiku.rag database in step with folders of documents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+failed_app = typer.Typer(help="Items that could not be done.", no_args_is_help=True)
+source_app = typer.Typer(help="The places documents come from.", no_args_is_help=True)
+app.add_typer(failed_app, name="failed")
+app.add_typer(source_app, name="source")
+
+Config = Annotated[
+    Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
+    typer.Option("--config", help="Configuration file.", show_default=False),
+]
+Database = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--db", help="Path of the database.", show_default=False),
+]
+Folder = Annotated[
+    Optional[list[Path]],  # noqa: UP045
+    typer.Option("--folder", help="A folder to ingest, besides the configured sources."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+SourceFilter = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--source", help="Only items of this source."),
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Most items to list.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        from haiku.rag import __version__
+
+        typer.echo(f"haiku-ingester {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def serve(config: Config = None, db: Database = None, folder: Folder = None) -> None:
+    """Run the daemon: watch the sources and keep the database in step until stopped."""
+    from haiku.ingester.cli import running
+
+    running.serve(config, db, folder or [])
+
+
+@app.command("run-batch")
+def run_batch(
+    config: Config = None, db: Database = None, folder: Folder = None, as_json: AsJson = False
+) -> None:
+    """One complete look at every source; exits when all is done, non-zero if anything failed."""
+    from haiku.ingester.cli import running
+
+    running.run_batch(config, db, folder or [], as_json=as_json)
+
+
+@app.command()
+def status(config: Config = None, db: Database = None, as_json: AsJson = False) -> None:
+    """How many items are in which state, and whether a daemon runs."""
+    from haiku.ingester.cli import inspecting
+
+    inspecting.status(config, db, as_json=as_json)
+
+
+@app.command()
+def items(
+    source: SourceFilter = None,
+    state: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--state", help="Only items in this state, e.g. pending or failed."),
+    ] = None,
+    limit: Limit = 50,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Items to pass over.")] = 0,
+    config: Config = None,
+    db: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List items, the last changed first."""
+    from haiku.ingester.cli import inspecting
+
+    inspecting.items(config, db, source, state, limit, offset, as_json=as_json)
+
+
+@failed_app.command("list")
+def failed_list(
+    source: SourceFilter = None,
+    limit: Limit = 50,
+    config: Config = None,
+    db: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List failed items with stage, attempts and reason."""
+    from haiku.ingester.cli import inspecting
+
+    inspecting.failed(config, db, source, limit, as_json=as_json)
+
+
+@failed_app.command("retry")
+def failed_retry(
+    uri: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(help="Path or URI of the item.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every failed item.")] = False,
+    source: SourceFilter = None,
+    config: Config = None,
+    db: Database = None,
+) -> None:
+    """Try failed items again, at once when the daemon runs."""
+    from haiku.ingester.cli import asking
+
+    if (uri is None) == (not everything):
+        raise typer.BadParameter("give either the path or URI of an item, or --all")
+    asking.retry(config, db, source, uri)
+
+
+@source_app.command("list")
+def source_list(config: Config = None, db: Database = None, as_json: AsJson = False) -> None:
+    """List configured sources and those that the items database remembers."""
+    from haiku.ingester.cli import inspecting
+
+    inspecting.sources(config, db, as_json=as_json)
+
+
+SourceId = Annotated[str, typer.Argument(help="Id of the source.", metavar="ID")]
+
+
+@source_app.command("refresh")
+def source_refresh(source: SourceId, config: Config = None, db: Database = None) -> None:
+    """Have the daemon list the source again now."""
+    from haiku.ingester.cli import asking
+
+    asking.refresh(config, db, source)
+
+
+@source_app.command("confirm-deletes")
+def source_confirm_deletes(source: SourceId, config: Config = None, db: Database = None) -> None:
+    """Carry out the deletions that were suspended because so much of the source was gone."""
+    from haiku.ingester.cli import asking
+
+    asking.confirm_deletes(config, db, source)

@@ -1,0 +1,72 @@
+"""Printing: tables for people, lines for pipes, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from haiku.ingester.logs import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on standard output; times in ISO 8601."""
+    line(json.dumps(value, indent=2, default=_plain))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Rows under their columns: aligned on a terminal, tab-separated otherwise."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not sys.stdout.isatty():
+        for row in [list(columns), *cells]:
+            line("\t".join(row))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        drawn.add_column(name, overflow="fold")
+    for row in cells:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console().print(drawn)
+
+
+def line(text: str) -> None:
+    """A line on standard output. A reader that has gone away (`| head`) ends the command."""
+    try:
+        print(text, flush=True)  # noqa: T201
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+def note(text: str) -> None:
+    """A line for people on standard error."""
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def ago(moment: datetime | None) -> str:
+    """How long ago, in the largest fitting unit."""
+    if moment is None:
+        return "never"
+    seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else escape(str(value))
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
