@@ -127,12 +127,13 @@ class Source(Protocol):
         """
         ...
 
-    async def look(self, uri: str) -> Observation | None:
-        """The object's state now; None when it is not there or not wanted by the patterns.
+    async def look(self, uris: Sequence[str]) -> dict[str, Observation | None]:
+        """The state of some objects now; None for what is not there or not wanted by the patterns.
+
+        Objects of which neither can be told (no permission, no answer) are left out of the result.
 
         Raises:
-            SourceMissing: the root is not there, so that nothing is known of the object.
-            SourceUnreadable, SourceUnavailable: it cannot be told whether it is there.
+            SourceMissing: the root is not there, so that absence means nothing.
         """
         ...
 
