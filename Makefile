@@ -8,7 +8,7 @@ UV := $(BIN)/uv
 STAMP := $(VENV)/.stamp
 INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps
 
-.PHONY: demo serve test lint format bench lock clean
+.PHONY: docs demo serve test lint format bench lock clean
 
 $(STAMP)-uv: requirements/uv.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; set PYTHON=/path/to/python3"; exit 1; }
@@ -48,6 +48,10 @@ format: $(STAMP)-dev
 
 bench: $(STAMP)-dev
 	$(BIN)/python -m tests.bench
+
+# Reference pages and config.example.yaml, from the code.
+docs: $(STAMP)-dev
+	$(BIN)/python docs/generate.py
 
 # Pins versions and hashes; records no address of any index.
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
