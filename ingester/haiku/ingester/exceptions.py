@@ -6,6 +6,7 @@ IngesterError
 ├── WatchUnavailable   changes cannot be watched (limits); the source is polled instead
 ├── LeaseLost          another instance took the claim over; its work must not be committed
 ├── ItemsUnavailable   the items database cannot be opened or is busy (retry)
+├── NotKnown           what a command names is not there: items database, item or source
 └── PortTaken          the address of the control API is in use
 """
 
@@ -50,6 +51,12 @@ class ItemsUnavailable(IngesterError):
 
     retryable = True
     code = "items_unavailable"
+
+
+class NotKnown(IngesterError):
+    """What a command names is not there."""
+
+    code = "not_known"
 
 
 class PortTaken(IngesterError):
