@@ -6,6 +6,8 @@ Rules: one row per (source, uri), level-triggered: an observation that differs r
 finish it. Every row is in exactly one `State`. Losing this database loses no document.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from haiku.ingester.items.model import (
     Action,
     Claim,
@@ -17,7 +19,6 @@ from haiku.ingester.items.model import (
     Observation,
     Observed,
     Priority,
-    Rebuilt,
     Removed,
     Request,
     RequestKind,
@@ -29,6 +30,9 @@ from haiku.ingester.items.model import (
     Suspension,
 )
 
+if TYPE_CHECKING:
+    from haiku.ingester.items.items import Items
+
 __all__ = [
     "Action",
     "Claim",
@@ -36,11 +40,11 @@ __all__ = [
     "Failed",
     "Indexed",
     "Item",
+    "Items",
     "Known",
     "Observation",
     "Observed",
     "Priority",
-    "Rebuilt",
     "Removed",
     "Request",
     "RequestKind",
@@ -51,3 +55,12 @@ __all__ = [
     "State",
     "Suspension",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Items` loads SQLAlchemy; the words alone do not."""
+    if name == "Items":
+        from haiku.ingester.items.items import Items
+
+        return Items
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,7 +29,7 @@ class State(StrEnum):
     SKIPPED = "skipped"
     #: Could not be done for this content; tried again when it changes or someone asks.
     FAILED = "failed"
-    #: Left its source; the row goes once the document has lost this owner.
+    #: Left its source, or not wanted any more: waits until the document has lost this owner.
     GONE = "gone"
 
 
@@ -265,17 +265,3 @@ class Request:
 
     source_id: str
     kind: RequestKind
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rebuilt:
-    """One row of the store, as `Items.rebuild` takes it."""
-
-    source_id: str
-    uri: str
-    #: The mark under which this source's content was read.
-    mark: str
-    content_hash: str | None
-    fingerprint: str | None
-    document_id: str
-    chunk_count: int

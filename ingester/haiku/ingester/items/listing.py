@@ -1,0 +1,186 @@
+"""Questions about items: how many, which, what failed; and asking for failed ones again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import and_, func, or_, select, update
+
+from haiku.ingester.items.model import Action, Item, Known, Priority, State
+from haiku.ingester.items.observing import FRESH
+from haiku.ingester.items.tables import items
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from haiku.ingester.items.tables import AnyRow
+
+_BATCH = 1000  # rows read between two turns of the event loop
+
+_LISTED = (
+    items.c.source_id,
+    items.c.uri,
+    items.c.state,
+    items.c.action,
+    items.c.code,
+    items.c.reason,
+    items.c.stage,
+    items.c.attempts,
+    items.c.size,
+    items.c.content_hash,
+    items.c.document_id,
+    items.c.chunk_count,
+    items.c.next_attempt_at,
+    items.c.created_at,
+    items.c.changed_at,
+    items.c.indexed_at,
+)
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """Epoch seconds as a time with its zone (UTC)."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+async def known(connection: AsyncConnection, source_id: str) -> dict[str, Known]:
+    """URI → what is known, of a source's items that are not leaving; read in batches."""
+    statement = select(
+        items.c.uri, items.c.observed_mark, items.c.state, items.c.identity, items.c.content_hash
+    ).where(
+        items.c.source_id == source_id,
+        or_(items.c.action != Action.REMOVE, items.c.skip.is_not(None)),
+    )
+    found: dict[str, Known] = {}
+    async with connection.stream(statement) as rows:
+        async for part in rows.partitions(_BATCH):
+            for uri, mark, state, identity, content_hash in part:
+                found[uri] = Known(uri, mark, State(state), identity, content_hash)
+    return found
+
+
+async def counts(connection: AsyncConnection) -> dict[str, dict[State, int]]:
+    """Source id → state → number of items; states without items are left out."""
+    statement = select(items.c.source_id, items.c.state, func.count()).group_by(
+        items.c.source_id, items.c.state
+    )
+    result: dict[str, dict[State, int]] = {}
+    for source_id, state, number in await connection.execute(statement):
+        result.setdefault(source_id, {})[State(state)] = number
+    return result
+
+
+async def get(connection: AsyncConnection, source_id: str, uri: str) -> Item | None:
+    """One item."""
+    statement = select(*_LISTED).where(items.c.source_id == source_id, items.c.uri == uri)
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _as_item(row)
+
+
+async def listed(
+    connection: AsyncConnection,
+    *,
+    source_id: str | None,
+    state: State | None,
+    limit: int,
+    offset: int,
+) -> list[Item]:
+    """Items by source and URI."""
+    statement = select(*_LISTED).order_by(items.c.source_id, items.c.uri)
+    if source_id is not None:
+        statement = statement.where(items.c.source_id == source_id)
+    if state is not None:
+        statement = statement.where(items.c.state == state)
+    rows = await connection.execute(statement.limit(limit).offset(offset))
+    return [_as_item(row) for row in rows]
+
+
+async def oldest_waiting(connection: AsyncConnection) -> dict[str, float]:
+    """Source id → epoch seconds since when its longest waiting due item could be worked on."""
+    statement = (
+        select(items.c.source_id, func.min(items.c.next_attempt_at).label("since"))
+        .where(items.c.state.in_((State.PENDING, State.GONE)))
+        .group_by(items.c.source_id)
+    )
+    return {row.source_id: row.since for row in await connection.execute(statement)}
+
+
+async def next_due(connection: AsyncConnection, now: float) -> float | None:
+    """When the next item that waits for another attempt is due, epoch seconds."""
+    statement = select(func.min(items.c.next_attempt_at)).where(
+        items.c.state.in_((State.PENDING, State.GONE)), items.c.next_attempt_at > now
+    )
+    due: float | None = await connection.scalar(statement)
+    return due
+
+
+async def retry(
+    connection: AsyncConnection, *, source_id: str | None, uri: str | None, now: float
+) -> int:
+    """Make failed items work again; a single one that is named also when skipped or empty."""
+    states: Collection[State] = (State.FAILED,)
+    wanted = []
+    if uri is not None:
+        states = (State.FAILED, State.SKIPPED, State.EMPTY)
+        wanted.append(items.c.uri == uri)
+    if source_id is not None:
+        wanted.append(items.c.source_id == source_id)
+    return await _again(
+        connection,
+        and_(items.c.state.in_(states), items.c.skip.is_(None), *wanted),
+        Priority.LIVE,
+        now,
+    )
+
+
+async def reprocess(
+    connection: AsyncConnection, fingerprint: str, *, outdated: bool, now: float
+) -> int:
+    """Make what another pipeline refused work again, and with `outdated` what it indexed."""
+    differs = or_(
+        and_(
+            items.c.state.in_((State.FAILED, State.SKIPPED)),
+            items.c.tried_fingerprint.is_not(None),
+            items.c.tried_fingerprint != fingerprint,
+        ),
+        and_(
+            items.c.state.in_((State.INDEXED, State.EMPTY) if outdated else ()),
+            items.c.fingerprint != fingerprint,
+        ),
+    )
+    return await _again(connection, differs, Priority.REPROCESS, now)
+
+
+async def _again(connection: AsyncConnection, which: Any, priority: Priority, now: float) -> int:
+    result = await connection.execute(
+        update(items)
+        .where(which)
+        .values(
+            state=State.PENDING,
+            action=Action.INDEX,
+            counter=items.c.counter + 1,
+            priority=priority,
+            next_attempt_at=now,
+            changed_at=now,
+            **FRESH,
+        )
+    )
+    return int(result.rowcount)
+
+
+def _as_item(row: AnyRow) -> Item:
+    values = row._asdict()
+    waits = row.state in (State.PENDING, State.GONE) and row.attempts > 0
+    return Item(
+        **values
+        | {
+            "state": State(row.state),
+            "action": Action(row.action),
+            "next_attempt_at": moment(row.next_attempt_at) if waits else None,
+            "created_at": moment(row.created_at),
+            "changed_at": moment(row.changed_at),
+            "indexed_at": moment(row.indexed_at),
+        }
+    )

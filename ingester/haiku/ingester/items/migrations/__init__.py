@@ -1,0 +1,1 @@
+"""Alembic's side of the items database: each version's step to the next."""
