@@ -68,6 +68,8 @@ class SearchResult(Model):
     document_id: str
     document_uri: str
     document_title: str | None = None
+    #: The revision of the document that the chunk belongs to; context is taken from no other.
+    revision: str | None = None
     #: Chunk text; after `expand_context` the text around it as well.
     content: str
     #: Higher is better. Fused rank for "hybrid", cosine similarity for "vector", BM25 for "fts".

@@ -1,0 +1,225 @@
+"""The parts of a filter, and how each is written: for people, and as SQL for the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from haiku.rag.store import sql
+
+COLUMNS = ("id", "uri", "title", "created_at", "updated_at", "metadata")
+#: Columns that hold a time; the others hold text.
+TIME_COLUMNS = ("created_at", "updated_at")
+FUNCTIONS = ("LOWER", "UPPER")
+
+#: What a value is compared as.
+Kind = Literal["text", "time"]
+
+
+def like_pattern(text: str) -> str:
+    r"""The text as it stands inside a LIKE pattern: `\`, `%` and `_` lose their meaning."""
+    for special in ("\\", "%", "_"):
+        text = text.replace(special, "\\" + special)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a document."""
+
+    name: str
+
+    @property
+    def kind(self) -> Kind:
+        """Whether the column is compared as text or as a time."""
+        return "time" if self.name in TIME_COLUMNS else "text"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def sql(self) -> str:
+        """The column's name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A quoted string."""
+
+    value: str
+    kind: Kind = "text"
+
+    def __str__(self) -> str:
+        return sql.literal(self.value)
+
+    @property
+    def sql(self) -> str:
+        """The string, quoted."""
+        return sql.literal(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time, in UTC."""
+
+    value: datetime
+    kind: Kind = "time"
+
+    def __str__(self) -> str:
+        return sql.literal(self._iso)
+
+    @property
+    def sql(self) -> str:
+        """A timestamp literal; the store's engine does not compare times with plain strings."""
+        return f"timestamp {sql.literal(self._iso)}"
+
+    @property
+    def _iso(self) -> str:
+        return self.value.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """LOWER or UPPER of a text."""
+
+    function: str
+    argument: Term
+    kind: Kind = "text"
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.argument})"
+
+    @property
+    def sql(self) -> str:
+        """The call, its name in the engine's own lower case."""
+        return f"{self.function.lower()}({self.argument.sql})"
+
+
+Term = Column | Text | Moment | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Two terms and the sign between them."""
+
+    left: Term
+    sign: str
+    right: Term
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+    @property
+    def sql(self) -> str:
+        """The comparison."""
+        return f"{self.left.sql} {self.sign} {self.right.sql}"
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A text against a pattern."""
+
+    term: Term
+    pattern: Term
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.term} {_word(self.negated)}LIKE {self.pattern}"
+
+    @property
+    def sql(self) -> str:
+        """The match."""
+        return f"{self.term.sql} {_word(self.negated)}LIKE {self.pattern.sql}"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """A term against a list of values."""
+
+    term: Term
+    values: tuple[Term, ...]
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.term} {_word(self.negated)}IN ({', '.join(map(str, self.values))})"
+
+    @property
+    def sql(self) -> str:
+        """The membership."""
+        values = ", ".join(value.sql for value in self.values)
+        return f"{self.term.sql} {_word(self.negated)}IN ({values})"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """Whether a term has a value."""
+
+    term: Term
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.term} IS {_word(self.negated)}NULL"
+
+    @property
+    def sql(self) -> str:
+        """The test."""
+        return f"{self.term.sql} IS {_word(self.negated)}NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a part."""
+
+    part: Part
+
+    def __str__(self) -> str:
+        return f"NOT ({self.part})"
+
+    @property
+    def sql(self) -> str:
+        """The negation, its part in parentheses."""
+        return f"NOT ({self.part.sql})"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Two or more parts with AND or OR between them."""
+
+    word: Literal["AND", "OR"]
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        return f" {self.word} ".join(_enclose(part, str(part)) for part in self.parts)
+
+    @property
+    def sql(self) -> str:
+        """The parts; a part that is itself joined stands in parentheses."""
+        return f" {self.word} ".join(_enclose(part, part.sql) for part in self.parts)
+
+
+Part = Compare | Like | In | IsNull | Not | Joined
+
+
+def _enclose(part: Part, written: str) -> str:
+    return f"({written})" if isinstance(part, Joined) else written
+
+
+def _word(negated: bool) -> str:
+    return "NOT " if negated else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter that was checked. `str()` gives it back in its own language."""
+
+    root: Part
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    @property
+    def sql(self) -> str:
+        """The filter as a SQL expression over the store's `document_meta` columns."""
+        return self.root.sql

@@ -1,0 +1,170 @@
+"""Hybrid search: the vector and the full-text leg side by side, fused by rank.
+
+Fusion is reciprocal rank fusion: a hit scores the sum of 1 / (K + rank) over the legs that found
+it (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
+Rank Learning Methods", SIGIR 2009). Ranks rather than scores are added, so that a cosine
+similarity and a BM25 score need no common scale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from haiku.rag.models import SearchResult, SearchType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from haiku.rag.embed.protocol import Embedder
+    from haiku.rag.store import Hit, Snapshot
+
+#: The constant of the fusion, as in the paper: how little the first ranks stand out.
+K = 60
+#: Hits each leg contributes at least, however few are wanted: fusion needs depth to agree on.
+DEPTH = 100
+#: Characters of a query that are used; no embedder reads further, and full text only slows.
+MAX_QUERY_CHARS = 10_000
+
+#: Control characters and lone surrogates: no word has them, and not every embedder takes them.
+_UNREADABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+Leg = Literal["vector", "text"]
+_LEGS: dict[SearchType, tuple[Leg, ...]] = {
+    "hybrid": ("vector", "text"),
+    "vector": ("vector",),
+    "fts": ("text",),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A hit with what each leg said of it."""
+
+    hit: Hit
+    #: Higher is better: the fused score, or the leg's own when there is only one.
+    score: float
+    #: The hit's place in each leg that found it, from 1.
+    ranks: Mapping[Leg, int]
+
+
+async def search(
+    snapshot: Snapshot,
+    embedder: Embedder,
+    query: str,
+    *,
+    limit: int,
+    search_type: SearchType = "hybrid",
+    where: str | None = None,
+) -> list[SearchResult]:
+    """The best hits for a query, best first.
+
+    Args:
+        snapshot: what is searched.
+        embedder: makes the query's vector; not called for "fts".
+        query: plain text. A blank one has no hits.
+        limit: hits at most; below 1 there are none.
+        search_type: "hybrid", "vector" or "fts".
+        where: SQL of a checked `Filter`; both legs apply it before they rank.
+
+    Raises:
+        EmbedError: the query did not become a vector; the search is not done by half.
+        ValueError: an unknown `search_type`.
+    """
+    if search_type not in _LEGS:
+        raise ValueError(f"search_type {search_type!r} is unknown; use one of {', '.join(_LEGS)}")
+    text = plain(query)
+    if not text or limit < 1:
+        return []
+    legs = _LEGS[search_type]
+    depth = max(DEPTH, 2 * limit) if len(legs) > 1 else limit
+    found = await _run(snapshot, embedder, text, legs=legs, depth=depth, where=where)
+    return [_result(candidate) for candidate in fuse(found)[:limit]]
+
+
+def plain(query: str) -> str:
+    """The query on one line, without control characters or halves of surrogate pairs."""
+    return " ".join(_UNREADABLE.sub(" ", query[:MAX_QUERY_CHARS]).split())
+
+
+def fuse(legs: Mapping[Leg, Sequence[Hit]]) -> list[Candidate]:
+    """The hits of all legs in one order, best first. Ties are ordered by best rank, then id."""
+    if len(legs) == 1:
+        ((leg, hits),) = legs.items()
+        return [
+            Candidate(hit=hit, score=hit.score, ranks={leg: rank})
+            for rank, hit in enumerate(_ordered(hits), start=1)
+        ]
+    hits_by_id: dict[str, Hit] = {}
+    ranks_by_id: dict[str, dict[Leg, int]] = {}
+    for leg, hits in legs.items():
+        for rank, hit in enumerate(_ordered(hits), start=1):
+            hits_by_id.setdefault(hit.chunk.id, hit)
+            ranks_by_id.setdefault(hit.chunk.id, {})[leg] = rank
+    candidates = [
+        Candidate(hit=hit, score=_share(ranks_by_id[chunk_id]), ranks=ranks_by_id[chunk_id])
+        for chunk_id, hit in hits_by_id.items()
+    ]
+    return sorted(candidates, key=lambda c: (-c.score, min(c.ranks.values()), c.hit.chunk.id))
+
+
+def _share(ranks: Mapping[Leg, int]) -> float:
+    # Sorted, so that equal ranks in different legs add up to the very same number.
+    return sum(1 / (K + rank) for rank in sorted(ranks.values()))
+
+
+def _ordered(hits: Sequence[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+
+
+async def _run(
+    snapshot: Snapshot,
+    embedder: Embedder,
+    query: str,
+    *,
+    legs: Sequence[Leg],
+    depth: int,
+    where: str | None,
+) -> dict[Leg, list[Hit]]:
+    """The hits of each leg. The text leg is under way while the query is being embedded."""
+    tasks: dict[Leg, asyncio.Task[list[Hit]]] = {}
+    if "text" in legs:
+        tasks["text"] = asyncio.create_task(snapshot.text_search(query, depth, where))
+    if "vector" in legs:
+        tasks["vector"] = asyncio.create_task(
+            _vector_leg(snapshot, embedder, query, depth=depth, where=where)
+        )
+    try:
+        await asyncio.gather(*tasks.values())
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+    return {leg: tasks[leg].result() for leg in legs}
+
+
+async def _vector_leg(
+    snapshot: Snapshot, embedder: Embedder, query: str, *, depth: int, where: str | None
+) -> list[Hit]:
+    vector = await embedder.embed_query(query)
+    return await snapshot.vector_search(vector, depth, where)
+
+
+def _result(candidate: Candidate) -> SearchResult:
+    chunk, row = candidate.hit.chunk, candidate.hit.row
+    return SearchResult(
+        chunk_id=chunk.id,
+        document_id=row.id,
+        document_uri=row.uri,
+        document_title=row.title,
+        revision=chunk.revision,
+        content=chunk.content,
+        score=candidate.score,
+        headings=list(chunk.headings),
+        labels=list(chunk.labels),
+        page_numbers=list(chunk.page_numbers),
+        doc_item_refs=list(chunk.doc_item_refs),
+        metadata=dict(chunk.metadata),
+    )
