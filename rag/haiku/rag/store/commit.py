@@ -1,0 +1,259 @@
+"""The commit: appends, then one pinned merge that wins whole or loses whole."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from haiku.rag import ids
+from haiku.rag.exceptions import StoreBusy, StoreError
+from haiku.rag.store import plan as planning
+from haiku.rag.store import reading, records, revisions, schema
+from haiku.rag.store.changes import Outcome, Put
+from haiku.rag.store.threads import clock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
+    from haiku.rag.records import EmbeddingIdentity
+    from haiku.rag.store.changes import Change
+    from haiku.rag.store.info import StoreStats
+    from haiku.rag.store.plan import Appended, Base, Plan
+    from haiku.rag.store.tables import Tables
+    from haiku.rag.store.threads import Threads
+
+    StillMine = Callable[[], Awaitable[Sequence[bool]]]
+    #: Awaited with a name before each step of a commit; tests make it fail or wait.
+    Step = Callable[[str], Awaitable[None]]
+
+#: Lost merges and repeated appends before a commit gives up.
+TRIES = 40
+#: Seconds a loser waits at most: doubled from the first to the second.
+WAIT_FIRST, WAIT_MOST = 0.01, 0.5
+
+
+async def no_step(name: str) -> None:
+    """The step hook outside tests."""
+
+
+class Committer:
+    """Commits groups of changes, one at a time."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        threads: Threads,
+        identity: EmbeddingIdentity,
+        collect_after: float,
+        stats: StoreStats,
+    ) -> None:
+        self._tables = tables
+        self._threads = threads
+        self._identity = identity
+        #: Seconds after which an append is too old to be made visible.
+        self._append_age = collect_after / 2
+        self._stats = stats
+        self._lock = asyncio.Lock()
+        self.step: Step = no_step
+
+    @asynccontextmanager
+    async def between_groups(self) -> AsyncIterator[None]:
+        """Hold commits of this process back."""
+        async with self._lock:
+            yield
+
+    async def commit(
+        self, changes: Sequence[Change], *, still_mine: StillMine | None, whole: bool
+    ) -> list[Outcome]:
+        """See `Store.commit`."""
+        for change in changes:
+            if isinstance(change, Put):
+                revisions.check_vectors(change.uri, change.revision, self._identity)
+        group = _Group(changes, still_mine, whole)
+        async with self._lock:
+            return await self._commit(group)
+
+    async def _commit(self, group: _Group) -> list[Outcome]:
+        lost = 0
+        for _ in range(TRIES):
+            await self.step("read")
+            meta, base = await self._threads.run(self._read, group)
+            if group.token == base.head.row_version:
+                return group.outcomes()
+            await self.step("check")
+            missing = await group.check(base, self._append_age)
+            if missing:
+                await self._append(group, missing)
+                continue
+            if not group.plan.written:
+                return group.outcomes()
+            await self.step("merge")
+            if await self._merge(meta, base, group):
+                return group.outcomes()
+            self._stats.lost_races += 1
+            lost += 1
+            await asyncio.sleep(random.uniform(0, min(WAIT_MOST, WAIT_FIRST * 2**lost)))
+        raise StoreBusy(
+            f"{self._tables.database}: the commit of {len(group.changes)} changes lost against "
+            f"other writers {lost} times; nothing of it is visible, try again"
+        )
+
+    def _read(self, group: _Group) -> tuple[Any, Base]:
+        meta = self._tables.latest(schema.META)
+        return meta, reading.base(meta, group.uris, group.wanted_ids)
+
+    async def _append(self, group: _Group, missing: Mapping[int, str]) -> None:
+        self._stats.appended_again += sum(index in group.appended for index in missing)
+        started = clock()
+        names = {index: ids.new_id() for index in missing}
+        versions = await self._append_tables(
+            await self._threads.run(self._gather, group, missing, names)
+        )
+        for index, document_id in missing.items():
+            group.appended[index] = planning.Appended(
+                document_id=document_id, revision=names[index], versions=versions, at=started
+            )
+
+    def _gather(
+        self, group: _Group, missing: Mapping[int, str], names: Mapping[int, str]
+    ) -> dict[str, Any]:
+        rows = revisions.Rows(self._identity)
+        for index, document_id in missing.items():
+            rows.add(document_id, names[index], group.put(index).revision)
+        return rows.tables()
+
+    async def _append_tables(self, tables: Mapping[str, Any]) -> records.Versions:
+        versions = {}
+        for table in schema.APPENDED:
+            await self.step(f"append {table}")
+            versions[table] = await self._threads.finish(self._append_table, table, tables[table])
+        return records.Versions(
+            documents=versions[schema.DOCUMENTS],
+            items=versions[schema.ITEMS],
+            chunks=versions[schema.CHUNKS],
+        )
+
+    def _append_table(self, table: str, rows: Any) -> int:
+        import lance
+
+        dataset = self._tables.latest(table)
+        if rows.num_rows:
+            try:
+                dataset = lance.write_dataset(rows, dataset, mode="append")
+            except OSError as error:
+                raise StoreError(
+                    f"{self._tables.database}: rows could not be appended to {table}, nothing of "
+                    f"them is visible: {error}"
+                ) from error
+        return int(dataset.version)
+
+    async def _merge(self, meta: Any, base: Base, group: _Group) -> bool:
+        group.token = ids.new_token()
+        head = replace(base.head, row_version=group.token)
+        written = [group.plan.records[uri] for uri in sorted(group.plan.written)]
+        rows = records.meta_table(written, head, group.now)
+        won = await self._threads.finish(self._merge_rows, meta, rows, group.token)
+        await self.step("merged")
+        if won:
+            self._stats.commits += 1
+        return won
+
+    def _merge_rows(self, meta: Any, rows: Any, token: str) -> bool:
+        """Merge at the version `meta` is opened at; False when somebody committed since.
+
+        An error that is no conflict may have come after the commit was made: the head row tells.
+        """
+        pinned = meta.checkout_version(meta.version)
+        merge = pinned.merge_insert("uri").when_matched_update_all().when_not_matched_insert_all()
+        try:
+            merge.conflict_retries(0).execute(rows)
+        except OSError as error:
+            if is_conflict(error):
+                return False
+            if self._landed(token):
+                return True
+            raise StoreError(
+                f"{self._tables.database}: the commit failed and nothing of it is visible: {error}"
+            ) from error
+        self._tables.adopt(schema.META, pinned)
+        return True
+
+    def _landed(self, token: str) -> bool:
+        return reading.head(self._tables.latest(schema.META)).row_version == token
+
+
+class _Group:
+    """One group on its way: what it wants, what is appended, what the last look said."""
+
+    def __init__(
+        self, changes: Sequence[Change], still_mine: StillMine | None, whole: bool
+    ) -> None:
+        self.changes = changes
+        self._still_mine = still_mine
+        self._whole = whole
+        self._new_ids = [ids.new_id() for _ in changes]
+        self.uris = sorted(planning.uris_of(changes))
+        self.wanted_ids = sorted({c.id for c in changes if isinstance(c, Put) and c.id})
+        self.appended: dict[int, Appended] = {}
+        #: `row_version` of the head row that the last merge tried to write.
+        self.token: str | None = None
+        self.now = datetime.now(UTC)
+        self.plan: Plan
+
+    def put(self, index: int) -> Put:
+        change = self.changes[index]
+        assert isinstance(change, Put)
+        return change
+
+    async def check(self, base: Base, append_age: float) -> dict[int, str]:
+        """Plan on the rows of `base`; the winning puts that are to be appended, with their ids."""
+        mine = await self._still_mine() if self._still_mine else [True] * len(self.changes)
+        self.now = datetime.now(UTC)
+        self.plan = planning.make_plan(
+            self.changes,
+            base,
+            mine=mine,
+            new_ids=self._new_ids,
+            appended=self.appended,
+            now=self.now,
+        )
+        if self._whole and any(result != "done" for result in self.plan.results):
+            self._give_up(base)
+        return {
+            index: document_id
+            for index, document_id in self.plan.winners.items()
+            if not self._usable(index, document_id, base, clock() - append_age)
+        }
+
+    def _usable(self, index: int, document_id: str, base: Base, oldest: float) -> bool:
+        """Whether a put's rows are there, for this document, young enough and not condemned."""
+        appended = self.appended.get(index)
+        return (
+            appended is not None
+            and appended.document_id == document_id
+            and appended.at >= oldest
+            and appended.revision not in base.head.condemned
+        )
+
+    def _give_up(self, base: Base) -> None:
+        """Write nothing: one change failed in a group that is all or none."""
+        self.plan.results = ["dropped" if r == "done" else r for r in self.plan.results]
+        self.plan.records = dict(base.records)
+        self.plan.written.clear()
+        self.plan.winners.clear()
+
+    def outcomes(self) -> list[Outcome]:
+        return [
+            Outcome(result=result, row=self.plan.row(index))
+            for index, result in enumerate(self.plan.results)
+        ]
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether Lance says that another commit came first."""
+    text = str(error).lower()
+    return "concurrent writers" in text or "commit conflict" in text or "conflict" in text

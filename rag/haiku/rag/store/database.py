@@ -1,0 +1,295 @@
+"""`Store`: opening, creating, and the way to everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from haiku.rag import ids, uris
+from haiku.rag.exceptions import DatabaseExists, DatabaseNotFound, ReadOnly, StoreError
+from haiku.rag.store import legs, migrations, reading, records, schema, settings
+from haiku.rag.store.commit import Committer
+from haiku.rag.store.info import StoreInfo, StoreStats
+from haiku.rag.store.snapshot import Snapshot
+from haiku.rag.store.tables import Tables, create_table, locate, open_table
+from haiku.rag.store.threads import Threads
+from haiku.rag.store.upkeep import Upkeep, coverage
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from haiku.rag.config.models import StorageConfig
+    from haiku.rag.records import EmbeddingIdentity
+    from haiku.rag.store.changes import Change, Outcome
+    from haiku.rag.store.commit import Step, StillMine
+    from haiku.rag.store.info import UpkeepReport
+
+_log = logging.getLogger(__name__)
+
+
+class Store:
+    """One open database. Made by `Store.create` or `Store.open`, ended by `close`.
+
+    Safe to use from many tasks of one event loop. Commits of one store are made one at a time;
+    other processes may commit to the same database at any time.
+    """
+
+    def __init__(
+        self, tables: Tables, found: settings.Settings, config: StorageConfig, *, read_only: bool
+    ) -> None:
+        #: Absolute path, or URI, of the database.
+        self.path: str = tables.database
+        self.read_only: bool = read_only
+        #: What the vectors in the database come from.
+        self.identity: EmbeddingIdentity = found.identity
+        #: Counters since the store was opened.
+        self.stats = StoreStats()
+        self._settings = found
+        self._tables = tables
+        self._threads = Threads()
+        self._committer = Committer(
+            tables, self._threads, found.identity, config.collect_after, self.stats
+        )
+        self._upkeep = Upkeep(tables, self._threads, self._committer, config, self.stats)
+        self._upkeep_task: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def create(
+        cls, path: str | os.PathLike[str], identity: EmbeddingIdentity, config: StorageConfig
+    ) -> Self:
+        """Make an empty database at a path or URI and open it; parent folders are made.
+
+        Raises:
+            DatabaseExists: there is one already.
+            StoreError: the place cannot be written.
+        """
+        database = locate(path)
+        await asyncio.to_thread(_create, database, identity)
+        return await cls.open(database, config, identity=identity)
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | os.PathLike[str],
+        config: StorageConfig,
+        *,
+        identity: EmbeddingIdentity | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Open a database; nothing is ever created. For writing, an older one is migrated.
+
+        Args:
+            path: a local path, or a URI such as `s3://…`.
+            identity: the embedder in use; None when no vectors are made or searched.
+
+        Raises:
+            DatabaseNotFound: there is none.
+            SchemaMismatch: it is older or newer than this program can use.
+            IdentityMismatch: its vectors come from another embedder than `identity`.
+            StoreError: it is damaged, or not a database of ours.
+        """
+        tables = Tables(locate(path), config.collect_after)
+        found = await asyncio.to_thread(_open, tables, identity, read_only)
+        return cls(tables, found, config, read_only=read_only)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait for upkeep that is under way, then let go of the database."""
+        if self._upkeep_task is not None:
+            await asyncio.wait([self._upkeep_task])
+        self._threads.close()
+
+    def on_step(self, step: Step) -> None:
+        """Have `step` awaited with a name before each step of a commit: for fault injection."""
+        self._committer.step = step
+
+    async def snapshot(self) -> Snapshot:
+        """The database as the last commit of any process left it."""
+        view = await self._threads.run(self._tables.view)
+        return Snapshot(view, self._threads, self.identity)
+
+    async def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        still_mine: StillMine | None = None,
+        whole: bool = False,
+    ) -> list[Outcome]:
+        """Make a group of changes visible at once, and tell what became of each.
+
+        The changes are applied in order, each as if committed by itself; one whose `expected` no
+        longer holds is a "conflict" and the others go on. Until the commit readers see nothing
+        of the group; a failure or cancellation before it leaves the database as it was.
+
+        Args:
+            still_mine: asked right before each try to commit, one answer a change: a change
+                that is no longer the caller's is "dropped".
+            whole: all or none: if any change cannot be done, nothing is written and those that
+                could have been are "dropped".
+
+        Raises:
+            ReadOnly: the store is open for reading only.
+            IdentityMismatch: a vector has another length than the database's.
+            ValueError: a URI is empty, or vectors and chunks do not match.
+            StoreBusy: other writers were faster too often.
+            StoreError: the storage failed.
+        """
+        self._writable("commit")
+        if not changes:
+            return []
+        outcomes = await self._committer.commit(changes, still_mine=still_mine, whole=whole)
+        self._schedule_upkeep()
+        return outcomes
+
+    async def known_vectors(self, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Vectors already stored, by `EmbeddingIdentity.text_hash`; unknown ones are left out."""
+        if not hashes:
+            return {}
+
+        def look() -> dict[str, NDArray[np.float32]]:
+            wanted = list(dict.fromkeys(hashes))
+            return legs.known_vectors(self._tables.latest(schema.CHUNKS), wanted)
+
+        return await self._threads.run(look)
+
+    async def upkeep(self) -> UpkeepReport:
+        """Compact `document_meta` and bring indexes up to date, where due. Never raises for it.
+
+        Runs by itself after commits as well.
+
+        Raises:
+            ReadOnly: the store is open for reading only.
+        """
+        self._writable("upkeep")
+        return await self._upkeep.run()
+
+    async def info(self) -> StoreInfo:
+        """What the database is and holds, as of now."""
+        return await self._threads.run(self._info)
+
+    def _info(self) -> StoreInfo:
+        view = self._tables.view()
+        live = view.meta.to_table(columns=["chunk_count"], filter=reading.LIVE)
+        found = self._settings
+        return StoreInfo(
+            path=self.path,
+            identity=self.identity,
+            schema_version=found.schema_version,
+            created_at=found.created_at,
+            documents=live.num_rows,
+            deleted=view.meta.count_rows(filter="state = 'deleted'"),
+            chunks=sum(live["chunk_count"].to_pylist()),
+            replaced_revisions=len(reading.replaced_revisions(view.meta)),
+            rows={name: dataset.count_rows() for name, dataset in view.datasets.items()},
+            versions={name: dataset.version for name, dataset in view.datasets.items()},
+            indexes=[
+                index
+                for name, dataset in view.datasets.items()
+                for index in coverage(dataset, name)
+            ],
+            bytes=_bytes(self.path),
+        )
+
+    def _writable(self, what: str) -> None:
+        if self.read_only:
+            raise ReadOnly(f"{what}: {self.path} is open for reading only; open it for writing")
+
+    def _schedule_upkeep(self) -> None:
+        if self._upkeep_task is None or self._upkeep_task.done():
+            self._upkeep_task = asyncio.create_task(self._keep_up())
+
+    async def _keep_up(self) -> None:
+        try:
+            if await self._upkeep.due():
+                await self._upkeep.run()
+        except (OSError, StoreError) as error:
+            self.stats.upkeep_errors += 1
+            self.stats.last_upkeep_error = str(error)
+            _log.warning("upkeep of %s failed: %s", self.path, error)
+
+
+def _create(database: str, identity: EmbeddingIdentity) -> None:
+    """Make the tables, `settings` last: a database without it does not exist."""
+    if _exists(database):
+        raise DatabaseExists(
+            f"a database is already at {database}; open it, or choose another path"
+        )
+    if not uris.is_uri(database):
+        _make_folder(database)
+    head = records.Head(row_version=ids.new_token())
+    create_table(database, schema.META, records.meta_table([], head, datetime.now(UTC)))
+    create_table(database, schema.DOCUMENTS, schema.documents().empty_table())
+    create_table(database, schema.ITEMS, schema.items().empty_table())
+    create_table(database, schema.CHUNKS, schema.chunks(identity.dim).empty_table())
+    _check_left_over(database, identity)
+    if not create_table(database, schema.SETTINGS, settings.as_table(settings.initial(identity))):
+        raise DatabaseExists(f"another process has just made a database at {database}; open it")
+
+
+def _make_folder(database: str) -> None:
+    try:
+        Path(database).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"no database can be made at {database}: {error}") from error
+
+
+def _exists(database: str) -> bool:
+    try:
+        open_table(database, schema.SETTINGS)
+    except DatabaseNotFound:
+        return False
+    return True
+
+
+def _check_left_over(database: str, identity: EmbeddingIdentity) -> None:
+    """Refuse the tables that a creation for another embedder left when it was killed."""
+    dim = open_table(database, schema.CHUNKS).schema.field("vector").type.list_size
+    if dim != identity.dim:
+        raise StoreError(
+            f"{database} holds an unfinished database for vectors of length {dim}; remove the "
+            "folder and create it again"
+        )
+
+
+def _open(tables: Tables, identity: EmbeddingIdentity | None, read_only: bool) -> settings.Settings:
+    dataset = tables.latest(schema.SETTINGS)
+    found = settings.parse(settings.read(dataset), tables.database)
+    settings.check_schema(found, tables.database, read_only=read_only)
+    if identity is not None:
+        settings.check_identity(found.identity, identity, tables.database)
+    if not read_only and found.schema_version < schema.SCHEMA_VERSION:
+        found = migrations.migrate(tables)
+    tables.view()
+    return found
+
+
+def _bytes(database: str) -> int | None:
+    if uris.is_uri(database):
+        return None
+    sizes = (_size(path) for path in Path(database).rglob("*"))
+    return sum(sizes)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:  # cleaned up meanwhile
+        return 0

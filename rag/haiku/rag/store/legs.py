@@ -1,0 +1,135 @@
+"""The two legs of a search on a snapshot: vectors and full text, live chunks only.
+
+Dead rows stay in `chunks` until they are collected. Replaced revisions are excluded up front while
+they are few; whatever else is dead (appended and not committed, left by a crash) is dropped by a
+look-up of the hits' revisions, and more is fetched until the limit is reached or nothing is left.
+The results are those of a prefilter in any case. Blocking: run in the store's threads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from haiku.rag.store import reading, revisions, schema, sql
+from haiku.rag.store.info import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from haiku.rag.store.tables import View
+
+    #: Fetches the best `k` chunks under a filter: chunk columns and a score column, best first.
+    Fetch = Callable[[int, str | None], pa.Table]
+
+#: Replaced revisions that are excluded up front at most; beyond, they are over-fetched.
+MAX_EXCLUDED = 2000
+#: Revisions matching a filter that are listed up front at most; beyond, hits are checked.
+MAX_INCLUDED = 2000
+#: How much more is fetched when dead rows took places.
+GROWTH = 4
+
+
+def vector(view: View, query: NDArray[np.float32], limit: int, where: str | None) -> list[Hit]:
+    """The chunks nearest to a vector by cosine."""
+    chunks = view.datasets[schema.CHUNKS]
+
+    def fetch(k: int, condition: str | None) -> pa.Table:
+        return chunks.to_table(
+            columns=[*revisions.CHUNK_COLUMNS, "_distance"],
+            nearest={"column": "vector", "q": query, "k": k, "metric": "cosine"},
+            filter=condition,
+            prefilter=True,
+        )
+
+    return _live_hits(view, fetch, limit, where, lambda row: 1.0 - float(row["_distance"]))
+
+
+def text(view: View, query: str, limit: int, where: str | None) -> list[Hit]:
+    """The chunks that hold words of a text, by BM25. The text is never parsed as a query."""
+    from lance.query import MatchQuery
+
+    chunks = view.datasets[schema.CHUNKS]
+    match = MatchQuery(sql.clean(query), schema.FULL_TEXT[1])
+
+    def fetch(k: int, condition: str | None) -> pa.Table:
+        return chunks.to_table(
+            columns=[*revisions.CHUNK_COLUMNS, "_score"],
+            full_text_query=match,
+            limit=k,
+            filter=condition,
+            prefilter=True,
+        )
+
+    return _live_hits(view, fetch, limit, where, lambda row: float(row["_score"]))
+
+
+def _live_hits(
+    view: View,
+    fetch: Fetch,
+    limit: int,
+    where: str | None,
+    score: Callable[[dict[str, Any]], float],
+) -> list[Hit]:
+    rows = view.datasets[schema.CHUNKS].count_rows()
+    if limit < 1 or not rows:
+        return []
+    condition = _condition(view.meta, where)
+    k = min(limit, rows)
+    while True:
+        found = fetch(k, condition).to_pylist()
+        hits = _keep_live(view, found, where, score)
+        if len(hits) >= limit or len(found) < k or k >= rows:
+            return sorted(hits, key=_best_first)[:limit]
+        k = min(k * GROWTH, rows)
+
+
+def _condition(meta: Any, where: str | None) -> str | None:
+    """The filter on `revision` that holds up front."""
+    if where is not None:
+        matching = reading.revisions_matching(meta, where, MAX_INCLUDED + 1)
+        if len(matching) <= MAX_INCLUDED:
+            return sql.within("revision", matching)
+    replaced = reading.replaced_revisions(meta)
+    return sql.without("revision", replaced) if len(replaced) <= MAX_EXCLUDED else None
+
+
+def _keep_live(
+    view: View,
+    found: Sequence[dict[str, Any]],
+    where: str | None,
+    score: Callable[[dict[str, Any]], float],
+) -> list[Hit]:
+    wanted = sorted({row["revision"] for row in found})
+    live = {row.revision: row for row in reading.rows_in(view.meta, "revision", wanted, where)}
+    return [
+        Hit(chunk=chunk, row=live[chunk.revision], score=value)
+        for chunk, value in ((revisions.load_chunk(row), score(row)) for row in found)
+        if chunk.revision in live and not math.isnan(value)
+    ]
+
+
+def _best_first(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.chunk.id
+
+
+def known_vectors(chunks: Any, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    """The vectors stored under text hashes, by hash."""
+    known: dict[str, NDArray[np.float32]] = {}
+    for part in sql.parts(hashes):
+        table = chunks.to_table(
+            columns=["text_hash", "vector"], filter=sql.within("text_hash", part)
+        )
+        known.update(zip(table["text_hash"].to_pylist(), vectors_of(table), strict=True))
+    return known
+
+
+def vectors_of(table: pa.Table) -> NDArray[np.float32]:
+    """The `vector` column, shape (rows, dim)."""
+    column = table["vector"].combine_chunks()
+    flat: NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(column), -1) if len(column) else flat.reshape(0, 0)

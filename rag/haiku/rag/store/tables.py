@@ -1,0 +1,148 @@
+"""Handles on the tables: opened once, checked out at a version without opening again."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from haiku.rag import uris
+from haiku.rag.exceptions import DatabaseNotFound, StoreError
+from haiku.rag.store import schema
+from haiku.rag.store.threads import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+#: Seconds after which the appended tables are looked at again though no commit was made: another
+#: process may have improved their indexes.
+REFRESH_AFTER = 5.0
+
+
+def locate(path: str | os.PathLike[str]) -> str:
+    """The absolute path of a local database, or the URI of a remote one."""
+    text = os.fspath(path)
+    if text.lower().startswith("file://"):
+        return str(uris.uri_to_path(text))
+    return text if uris.is_uri(text) else str(Path(text).absolute())
+
+
+def table_path(database: str, table: str) -> str:
+    """Where a table is: the layout of LanceDB."""
+    return f"{database.rstrip('/')}/{table}.lance"
+
+
+def open_table(database: str, table: str) -> Any:
+    """The latest version of a table.
+
+    Raises:
+        DatabaseNotFound: there is no such table.
+        StoreError: there is something, and Lance cannot read it.
+    """
+    import lance
+
+    try:
+        return lance.dataset(table_path(database, table))
+    except ValueError as error:
+        if "not found" in str(error).lower():
+            raise DatabaseNotFound(
+                f"no database at {database}; create one with `haiku-rag init --db {database}`"
+            ) from None
+        raise StoreError(f"the table {table} of {database} cannot be read: {error}") from error
+    except OSError as error:
+        raise StoreError(f"the table {table} of {database} cannot be read: {error}") from error
+
+
+def create_table(database: str, table: str, rows: pa.Table) -> bool:
+    """Create a table with its first rows; False when there is one already.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    import lance
+
+    try:
+        lance.write_dataset(rows, table_path(database, table), mode="create")
+    except OSError as error:
+        if "already exists" in str(error).lower():
+            return False
+        raise StoreError(f"the table {table} cannot be created in {database}: {error}") from error
+    return True
+
+
+def latest(dataset: Any) -> Any:
+    """The dataset at its latest version; itself when it is."""
+    version = dataset.latest_version
+    return dataset if version == dataset.version else dataset.checkout_version(version)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Every table a reader needs, at versions that belong together."""
+
+    #: Lance datasets by table name, each fixed at a version.
+    datasets: Mapping[str, Any]
+    #: `clock()` before the version of `document_meta` was taken.
+    taken_at: float
+
+    @property
+    def meta(self) -> Any:
+        """`document_meta`."""
+        return self.datasets[schema.META]
+
+
+class Tables:
+    """The tables of one open database. Safe to use from several threads."""
+
+    def __init__(self, database: str, collect_after: float) -> None:
+        self.database = database
+        #: Seconds within which the versions of a view must have been taken.
+        self._grace = collect_after / 2
+        self._lock = threading.Lock()
+        self._datasets: dict[str, Any] = {}
+        self._view: View | None = None
+
+    def latest(self, table: str) -> Any:
+        """One table at its latest version."""
+        with self._lock:
+            return self._latest(table)
+
+    def adopt(self, table: str, dataset: Any) -> None:
+        """Take over the handle that a write of ours returned, which knows the newest version."""
+        with self._lock:
+            self._datasets[table] = dataset
+
+    def view(self) -> View:
+        """The newest consistent view: `document_meta` first, the others at or after it.
+
+        While no commit was made the last view is given again: whatever a commit makes visible
+        was appended before it.
+        """
+        with self._lock:
+            view = self._view
+            started = clock()
+            meta = self._latest(schema.META)
+            if (
+                view is None
+                or meta.version != view.meta.version
+                or started - view.taken_at > REFRESH_AFTER
+            ):
+                view = self._view = self._take(started)
+            return view
+
+    def _take(self, started: float) -> View:
+        while True:
+            datasets = {table: self._latest(table) for table in schema.READ}
+            if clock() - started <= self._grace:
+                return View(datasets, started)
+            started = clock()
+
+    def _latest(self, table: str) -> Any:
+        known = self._datasets.get(table)
+        found = open_table(self.database, table) if known is None else latest(known)
+        self._datasets[table] = found
+        return found
