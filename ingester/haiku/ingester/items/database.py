@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from haiku.ingester.exceptions import ItemsUnavailable
+from haiku.ingester.exceptions import ItemsUnavailable, NotKnown
 from haiku.ingester.items import tables
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Database:
             create: make a SQLite database that is not there; False: refuse.
 
         Raises:
-            ItemsUnavailable: no such database, no permission, or a schema from a newer version.
+            NotKnown: no such database, and `create` is False.
+            ItemsUnavailable: no permission, or a schema from a newer version.
         """
         parsed = _parse(url)
         _prepare_file(parsed, create)
@@ -127,7 +128,7 @@ def _prepare_file(url: URL, create: bool) -> None:
         return
     file = Path(url.database)
     if not create and not file.exists():
-        raise ItemsUnavailable(f"no items database at {file}; has the daemon run here before?")
+        raise NotKnown(f"no items database at {file}; has the daemon run here before?")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

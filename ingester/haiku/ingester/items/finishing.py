@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import delete, select, update
 
-from haiku.ingester.exceptions import LeaseLost
+from haiku.ingester.exceptions import ItemsUnavailable, LeaseLost
 from haiku.ingester.items.claiming import FREE, backoff, waiting_state
 from haiku.ingester.items.model import (
     Action,
@@ -24,10 +25,16 @@ from haiku.ingester.items.observing import let_go
 from haiku.ingester.items.tables import items
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from haiku.ingester.config import WorkConfig
+    from haiku.ingester.items.database import Database
     from haiku.ingester.items.tables import AnyRow
+
+#: A claim, its result, and who waits for its state.
+_Ending: TypeAlias = "tuple[Claim, Result, asyncio.Future[State]]"
 
 #: What a row says of its document when it has none.
 NO_DOCUMENT: dict[str, Any] = {
@@ -38,6 +45,70 @@ NO_DOCUMENT: dict[str, Any] = {
     "chunk_count": None,
 }
 _CLEAR: dict[str, Any] = {"code": None, "reason": None, "stage": None}
+
+
+class Finisher:
+    """Ends claims that come in together in one transaction: a group commit ends many at once."""
+
+    def __init__(
+        self,
+        database: Database,
+        config: WorkConfig,
+        clock: Callable[[], float],
+        news: asyncio.Event,
+    ) -> None:
+        self._database = database
+        self._config = config
+        self._clock = clock
+        self._news = news
+        self._queue: list[_Ending] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def finish(self, claim: Claim, result: Result) -> State:
+        """As `Items.finish`. Once called it is carried out, whatever becomes of the caller."""
+        done: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        self._queue.append((claim, result, done))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="finish-items")
+        return await done
+
+    async def close(self) -> None:
+        """Wait until everything that came in is recorded."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        while self._queue:
+            batch, self._queue = self._queue, []
+            answers = await self._record(batch)
+            self._news.set()
+            for (_, _, done), answer in zip(batch, answers, strict=True):
+                if done.done():
+                    continue
+                if isinstance(answer, Exception):
+                    done.set_exception(answer)
+                else:
+                    done.set_result(answer)
+
+    async def _record(self, batch: Sequence[_Ending]) -> Sequence[State | Exception]:
+        try:
+            return await self._database.write(lambda c: self._all(c, batch))
+        except ItemsUnavailable as error:
+            return [error] * len(batch)
+
+    async def _all(
+        self, connection: AsyncConnection, batch: Sequence[_Ending]
+    ) -> list[State | Exception]:
+        answers: list[State | Exception] = []
+        now = self._clock()
+        for claim, result, _ in batch:
+            try:
+                answers.append(
+                    await finish(connection, claim, result, config=self._config, now=now)
+                )
+            except LeaseLost as lost:
+                answers.append(lost)
+        return answers
 
 
 async def finish(

@@ -57,6 +57,18 @@ class Instance:
         self.close()
 
 
+def running(folder: str | os.PathLike[str]) -> list[str]:
+    """Ids of the daemons that hold a slot in `folder` now; nothing is created or kept."""
+    ids = []
+    for file in sorted(Path(folder).glob("instance-*")):
+        with file.open("rb") as slot:
+            try:
+                fcntl.flock(slot, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                ids.append(slot.read(64).decode("ascii", "replace").strip())
+    return ids
+
+
 def _lock(file: Path) -> int | None:
     """An open, locked descriptor of the slot, or None when another process has it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -13,6 +13,7 @@ from haiku.ingester.items import (
     observing,
     rebuilding,
     records,
+    tables,
 )
 from haiku.ingester.items.database import Database
 from haiku.ingester.items.model import State
@@ -61,6 +62,7 @@ class Items:
         self._clock = clock
         self._turns = claiming.Turns()
         self._news = asyncio.Event()
+        self._finisher = finishing.Finisher(database, config, clock, self._news)
         #: The owner of this object's claims.
         self.instance = instance
 
@@ -90,6 +92,7 @@ class Items:
 
     async def close(self) -> None:
         """Let writes under way end, and close. Claims are kept; release them before."""
+        await self._finisher.close()
         await self._database.close()
 
     # --- what sources say
@@ -132,10 +135,30 @@ class Items:
         self._news.set()
         return done
 
-    async def known(self, source_id: str) -> dict[str, Known]:
-        """URI → what is known of a source's items, except those that are leaving it."""
+    async def known(self, source_id: str, under: str | None = None) -> dict[str, Known]:
+        """URI → what is known of a source's items, except those that are leaving it.
+
+        With `under`, a URI that ends with "/", only of those below it.
+        """
         async with self._database.connection() as connection:
-            return await listing.known(connection, source_id)
+            return await listing.known(connection, source_id, under)
+
+    async def known_at(self, source_id: str, uris: Sequence[str]) -> dict[str, Known]:
+        """The same of some URIs; those that are not known, or leaving, are left out."""
+        found = await self._database.read(
+            lambda c: listing.known_by(c, source_id, tables.items.c.uri, uris)
+        )
+        return {known.uri: known for known in found}
+
+    async def known_as(self, source_id: str, identities: Sequence[str]) -> list[Known]:
+        """The same of all items with one of these identities."""
+        return await self._database.read(
+            lambda c: listing.known_by(c, source_id, tables.items.c.identity, identities)
+        )
+
+    async def count_known(self, source_id: str) -> int:
+        """How many items of a source are not leaving it."""
+        return await self._database.read(lambda c: listing.count_known(c, source_id))
 
     async def get(self, source_id: str, uri: str) -> Item | None:
         """One item, or None."""
@@ -196,12 +219,7 @@ class Items:
         Raises:
             LeaseLost: the claim is not held any more; nothing was changed.
         """
-        now = self._clock()
-        state = await self._database.write(
-            lambda c: finishing.finish(c, claim, result, config=self._config, now=now)
-        )
-        self._news.set()
-        return state
+        return await self._finisher.finish(claim, result)
 
     async def reclaim(self) -> int:
         """On start: take back this instance's claims at once, and others' that lapsed."""

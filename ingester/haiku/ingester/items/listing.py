@@ -12,13 +12,15 @@ from haiku.ingester.items.observing import FRESH
 from haiku.ingester.items.tables import items
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from sqlalchemy import Column
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from haiku.ingester.items.tables import AnyRow
 
 _BATCH = 1000  # rows read between two turns of the event loop
+_LOOKUP = 500  # values in one IN list
 
 _LISTED = (
     items.c.source_id,
@@ -45,20 +47,60 @@ def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-async def known(connection: AsyncConnection, source_id: str) -> dict[str, Known]:
-    """URI → what is known, of a source's items that are not leaving; read in batches."""
-    statement = select(
-        items.c.uri, items.c.observed_mark, items.c.state, items.c.identity, items.c.content_hash
-    ).where(
-        items.c.source_id == source_id,
-        or_(items.c.action != Action.REMOVE, items.c.skip.is_not(None)),
-    )
+_KNOWN = (
+    items.c.uri,
+    items.c.observed_mark,
+    items.c.state,
+    items.c.identity,
+    items.c.content_hash,
+    items.c.size,
+    items.c.skip,
+)
+#: Items that are not leaving their source.
+_STAYING = or_(items.c.action != Action.REMOVE, items.c.skip.is_not(None))
+
+
+async def known(
+    connection: AsyncConnection, source_id: str, under: str | None = None
+) -> dict[str, Known]:
+    """URI → what is known, of a source's items that are not leaving; read in batches.
+
+    With `under`, a URI that ends with "/", only those below it.
+    """
+    statement = select(*_KNOWN).where(items.c.source_id == source_id, _STAYING)
+    if under is not None:
+        statement = statement.where(func.substr(items.c.uri, 1, len(under)) == under)
     found: dict[str, Known] = {}
     async with connection.stream(statement) as rows:
         async for part in rows.partitions(_BATCH):
-            for uri, mark, state, identity, content_hash in part:
-                found[uri] = Known(uri, mark, State(state), identity, content_hash)
+            for row in part:
+                found[row[0]] = _as_known(row)
     return found
+
+
+async def known_by(
+    connection: AsyncConnection, source_id: str, column: Column[str], values: Sequence[str]
+) -> list[Known]:
+    """What is known of a source's staying items with these URIs, or with these identities."""
+    found: list[Known] = []
+    for start in range(0, len(values), _LOOKUP):
+        part = values[start : start + _LOOKUP]
+        statement = select(*_KNOWN).where(
+            items.c.source_id == source_id, _STAYING, column.in_(part)
+        )
+        found.extend(_as_known(row) for row in await connection.execute(statement))
+    return found
+
+
+async def count_known(connection: AsyncConnection, source_id: str) -> int:
+    """How many of a source's items are not leaving."""
+    statement = select(func.count()).where(items.c.source_id == source_id, _STAYING)
+    return int(await connection.scalar(statement) or 0)
+
+
+def _as_known(row: AnyRow) -> Known:
+    uri, mark, state, identity, content_hash, size, skip = row
+    return Known(uri, mark, State(state), identity, content_hash, size, skip)
 
 
 async def counts(connection: AsyncConnection) -> dict[str, dict[State, int]]:

@@ -93,6 +93,10 @@ class Known:
     identity: str | None
     #: SHA-256 of the content that is indexed, hexadecimal.
     content_hash: str | None
+    #: Bytes, as observed last.
+    size: int | None = None
+    #: Why it was not wanted when it was observed last, or None.
+    skip: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

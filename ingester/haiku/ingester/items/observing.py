@@ -316,11 +316,11 @@ async def _let_go_of_moves(
 async def _learn_identities(
     connection: AsyncConnection, known: dict[str, AnyRow], observations: Iterable[Observation]
 ) -> None:
-    """A rebuilt row knows no inode; the next listing that finds it unchanged says it."""
+    """A rebuilt row knows no inode, and a mount may number its devices anew."""
     learned = [
         {"row_id": known[o.uri].id, "new_identity": o.identity, "new_size": o.size}
         for o in observations
-        if o.uri in known and o.identity is not None and known[o.uri].identity is None
+        if o.uri in known and o.identity is not None and known[o.uri].identity != o.identity
     ]
     if learned:
         await connection.execute(

@@ -79,6 +79,7 @@ items = Table(
     UniqueConstraint("source_id", "uri", name="items_source_uri"),
     Index("items_queue", "state", "source_id", "priority", "next_attempt_at"),
     Index("items_held", "source_id", "held_by"),
+    Index("items_identity", "source_id", "identity"),
 )
 
 sources = Table(

@@ -53,6 +53,7 @@ def upgrade() -> None:
     )
     op.create_index("items_queue", "items", ["state", "source_id", "priority", "next_attempt_at"])
     op.create_index("items_held", "items", ["source_id", "held_by"])
+    op.create_index("items_identity", "items", ["source_id", "identity"])
     op.create_table(
         "sources",
         sa.Column("source_id", sa.String(255), primary_key=True),

@@ -1,0 +1,207 @@
+"""The loop that claims items, keeps their leases, and says what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from haiku.ingester.exceptions import ItemsUnavailable, LeaseLost
+from haiku.ingester.items.model import Retry, State
+from haiku.ingester.work.observer import Silent
+from haiku.ingester.work.stages import Progress
+
+if TYPE_CHECKING:
+    from haiku.ingester.items import Items
+    from haiku.ingester.items.model import Claim, Result
+    from haiku.ingester.work.observer import Observer
+    from haiku.ingester.work.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL = 1.0  # seconds after which what other processes wrote is noticed
+RENEWALS = 3  # times a lease is renewed before it would lapse
+
+
+class Worker:
+    """Works on items until it is stopped. `run` it once."""
+
+    def __init__(
+        self,
+        items: Items,
+        pipeline: Pipeline,
+        *,
+        concurrency: int,
+        lease: float,
+        observer: Observer | None = None,
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            items: where claims come from.
+            pipeline: what is done with one.
+            concurrency: items under way at once.
+            lease: seconds a claim lasts, as `ingester.work.lease`.
+            observer: told about stages and outcomes.
+        """
+        self._items = items
+        self._pipeline = pipeline
+        self._concurrency = concurrency
+        self._lease = lease
+        self._observer = observer or Silent()
+        self._tasks: dict[asyncio.Task[None], Claim] = {}
+        self._stopping = asyncio.Event()
+        self._slot = asyncio.Event()
+        #: Claim → how far it has come, of what is under way.
+        self.progress: dict[Claim, Progress] = {}
+
+    async def run(self) -> None:
+        """Claim and work until `stop`; then wait for what is under way.
+
+        Cancelling gives everything under way back at once, as if it had not been claimed.
+        """
+        renewing = asyncio.create_task(self._keep_leases(), name="renew-leases")
+        try:
+            while not self._stopping.is_set():
+                await self._step()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            await self._give_back()
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    async def stop(self, grace: float) -> None:
+        """Claim nothing more; after `grace` seconds give back what is still under way."""
+        self._stopping.set()
+        self._slot.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        await self._give_back()
+
+    async def _step(self) -> None:
+        free = self._concurrency - len(self._tasks)
+        if free <= 0:
+            self._slot.clear()
+            await self._slot.wait()
+            return
+        try:
+            claims = await self._items.claim(free, self._pipeline.sources)
+            self._begin(claims)
+            if not claims:
+                await self._pause()
+        except ItemsUnavailable as error:
+            log.warning("no items can be claimed: %s", error)
+            await self._sleep(POLL_INTERVAL)
+
+    async def _pause(self) -> None:
+        """Until there may be something to claim, or it is time to stop."""
+        waiting = asyncio.create_task(self._items.wait(POLL_INTERVAL))
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                waiting.result()
+        finally:
+            for task in (waiting, stopping):
+                task.cancel()
+            await asyncio.gather(waiting, stopping, return_exceptions=True)
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            pass
+
+    # --- one item
+
+    def _begin(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            task = asyncio.create_task(self._one(claim), name=f"item {claim.uri}")
+            self._tasks[task] = claim
+            task.add_done_callback(self._ended)
+        self._observer.working(len(self._tasks))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._slot.set()
+        self._observer.working(len(self._tasks))
+
+    async def _one(self, claim: Claim) -> None:
+        progress = self.progress[claim] = Progress(self._observer)
+        try:
+            result = await self._result(claim, progress)
+            self._tell(claim, result, await self._items.finish(claim, result), progress)
+        except LeaseLost as error:
+            log.info("%s", error, extra=_fields(claim, progress))
+        except ItemsUnavailable as error:
+            # The lease lapses and the work is repeated; it will find what it has committed.
+            log.warning("cannot be recorded: %s", error, extra=_fields(claim, progress))
+        finally:
+            del self.progress[claim]
+
+    async def _result(self, claim: Claim, progress: Progress) -> Result:
+        try:
+            return await self._pipeline.run(claim, progress)
+        except LeaseLost:
+            raise
+        except Exception as error:  # one item's surprise must not end the others
+            log.exception("unexpected error", extra=_fields(claim, progress))
+            reason = f"unexpected {type(error).__name__}: {error}"
+            return Retry(code="internal", reason=reason, stage=progress.stage)
+
+    def _tell(self, claim: Claim, result: Result, state: State, progress: Progress) -> None:
+        code = str(getattr(result, "code", ""))
+        retried = isinstance(result, Retry) and state != State.FAILED
+        self._observer.outcome(claim.source_id, "retry" if retried else _word(result, state), code)
+        level = logging.WARNING if state == State.FAILED else logging.DEBUG
+        reason = getattr(result, "reason", "")
+        log.log(level, "%s %s", state, reason, extra=_fields(claim, progress) | {"code": code})
+
+    # --- leases
+
+    async def _keep_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / RENEWALS)
+            tasks = dict(self._tasks)
+            if not tasks:
+                continue
+            try:
+                held = await self._items.renew(list(tasks.values()))
+            except ItemsUnavailable as error:
+                log.warning("leases cannot be renewed: %s", error)
+                continue
+            for task, still in zip(tasks, held, strict=True):
+                if not still and not task.done():
+                    task.cancel()
+
+    async def _give_back(self) -> None:
+        tasks = dict(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not tasks:
+            return
+        try:
+            await self._items.release(list(tasks.values()))
+        except ItemsUnavailable as error:
+            log.warning(
+                "claims cannot be given back; they are taken up at the next start: %s", error
+            )
+
+
+def _word(result: Result, state: State) -> str:
+    """The outcome's word: what was done, also when the item is work again already."""
+    if state in (State.PENDING, State.GONE):
+        return type(result).__name__.lower()
+    return state.value
+
+
+def _fields(claim: Claim, progress: Progress) -> dict[str, Any]:
+    return {
+        "source": claim.source_id,
+        "uri": claim.uri,
+        "stage": progress.stage,
+        "duration": round(progress.elapsed, 3),
+    }
