@@ -68,6 +68,8 @@ def select(table: lance.LanceDataset, text: str) -> list[str]:
         ("uri NOT LIKE 'file%'", "c3 e5"),
         ("upper(title) = 'ANNUAL REPORT'", "a1"),
         ("title IS NULL", "b2"),
+        ("title NOT IN ('x') OR title NOT IN ('y')", "a1 c3 d4 e5"),
+        ("NOT (title IN ('x') AND NOT title != 'y')", "a1 c3 d4 e5"),
         ("title IS NOT NULL AND id IN ('a1','b2', 'c3')", "a1 c3"),
         ("id NOT IN ('a1')", "b2 c3 d4 e5"),
         ("title != 'O''Brien'", "a1 d4 e5"),
@@ -151,7 +153,7 @@ def test_refuses(text: str, position: str, says: str) -> None:
 def test_the_deepest_accepted_filter_runs(
     table: lance.LanceDataset, depth: int, before: str
 ) -> None:
-    text = before * depth + "id = 'a1'" + ")" * before.count("(") * depth
+    text = before * depth + "id NOT IN ('b2')" + ")" * before.count("(") * depth
     inside = parse_filter(text).sql
     table.to_table(columns=["id"], filter=f"((({inside}) AND id > '') AND uri > '')")
     with pytest.raises(FilterError, match="inside each other"):
@@ -281,14 +283,14 @@ FILTERS = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FILTERS)
 def test_selects_what_the_expression_means(table: lance.LanceDataset, pair: Pair) -> None:
     text, model = pair
     assert select(table, text) == sorted(row["id"] for row in ROWS if model(row) is True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(FILTERS)
 def test_printing_and_parsing_again_gives_the_same(pair: Pair) -> None:
     parsed = parse_filter(pair[0])
@@ -306,7 +308,7 @@ SOUP = st.one_of(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(SOUP)
 @example("\x00")
 @example("title = 'a' AND")
@@ -319,7 +321,7 @@ def test_no_text_raises_anything_but_filter_error(text: str) -> None:
     assert set(re.findall(r"\w+", outside)) <= {*WORDS, "lower", "upper", "timestamp"}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SOUP)
 def test_whatever_is_accepted_runs(table: lance.LanceDataset, text: str) -> None:
     try:

@@ -179,6 +179,8 @@ class Layout:
             if after:
                 after = high + 1 < room.stop and len(self.span(low, high + 1)) <= cap
                 high += after
+        while high >= items.stop and self.items[high].level:
+            high -= 1  # a heading without its text says nothing
         return self.span(low, high)
 
     def _cut(self, anchor: Span, own: Span, cap: int) -> Span:

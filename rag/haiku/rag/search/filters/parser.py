@@ -168,7 +168,7 @@ class _Parser:
         self._enter()
         part = self._negation()
         self._depth -= 1
-        return part.part if isinstance(part, tree.Not) else tree.Not(part)
+        return part.negated
 
     def _group(self) -> tree.Part:
         if self._take("mark", "(") is None:
@@ -188,15 +188,15 @@ class _Parser:
         if not _has_column(left):
             raise self._error("a condition starts with a column, not with a fixed value", start)
         if self._take("keyword", "IS"):
-            negated = self._take("keyword", "NOT") is not None
+            opposite = self._take("keyword", "NOT") is not None
             self._expect("keyword", "NULL", "NULL or NOT NULL after IS")
-            return tree.IsNull(left, negated)
-        negated = self._take("keyword", "NOT") is not None
+            return tree.IsNull(left, opposite)
+        opposite = self._take("keyword", "NOT") is not None
         if self._take("keyword", "LIKE"):
-            return self._like(start, left, negated)
+            return self._like(start, left, opposite)
         if self._take("keyword", "IN"):
-            return tree.In(left, self._values(left), negated)
-        raise self._error("expected LIKE or IN after NOT" if negated else f"expected {_TEST}")
+            return tree.In(left, self._values(left), opposite)
+        raise self._error("expected LIKE or IN after NOT" if opposite else f"expected {_TEST}")
 
     def _comparison(self, start: int, left: tree.Term, sign: _Token) -> tree.Compare:
         at = self._peek.at
@@ -206,14 +206,14 @@ class _Parser:
         left, right = self._as(right.kind, left, start), self._as(left.kind, right, at)
         return tree.Compare(left, "!=" if sign.value == "<>" else sign.value, right)
 
-    def _like(self, start: int, left: tree.Term, negated: bool) -> tree.Like:
+    def _like(self, start: int, left: tree.Term, opposite: bool) -> tree.Like:
         if left.kind == "time":
             raise self._error("times take = != < <= > >=, IN or IS NULL, not LIKE", start)
         at = self._peek.at
         pattern = self._term()
         if _has_column(pattern):
             raise self._error("LIKE takes a quoted pattern", at)
-        return tree.Like(left, pattern, negated)
+        return tree.Like(left, pattern, opposite)
 
     def _values(self, left: tree.Term) -> tuple[tree.Term, ...]:
         self._expect("mark", "(", "a list in parentheses after IN, as in id IN ('a', 'b')")

@@ -1,8 +1,13 @@
-"""The parts of a filter, and how each is written: for people, and as SQL for the store."""
+"""The parts of a filter, and how each is written: for people, and as SQL for the store.
+
+There is no part for NOT: `negated` turns every part into its opposite (by De Morgan's laws, which
+hold for unknown values as well), so that a NOT never stands before more than one condition. What
+is unknown because of a NULL can then count as false anywhere without changing what is selected.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -12,6 +17,8 @@ COLUMNS = ("id", "uri", "title", "created_at", "updated_at", "metadata")
 #: Columns that hold a time; the others hold text.
 TIME_COLUMNS = ("created_at", "updated_at")
 FUNCTIONS = ("LOWER", "UPPER")
+#: Each sign and its opposite.
+OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 #: What a value is compared as.
 Kind = Literal["text", "time"]
@@ -116,6 +123,11 @@ class Compare:
         """The comparison."""
         return f"{self.left.sql} {self.sign} {self.right.sql}"
 
+    @property
+    def negated(self) -> Compare:
+        """The comparison with the opposite sign."""
+        return replace(self, sign=OPPOSITES[self.sign])
+
 
 @dataclass(frozen=True, slots=True)
 class Like:
@@ -123,15 +135,20 @@ class Like:
 
     term: Term
     pattern: Term
-    negated: bool = False
+    opposite: bool = False
 
     def __str__(self) -> str:
-        return f"{self.term} {_word(self.negated)}LIKE {self.pattern}"
+        return f"{self.term} {_word(self.opposite)}LIKE {self.pattern}"
 
     @property
     def sql(self) -> str:
         """The match."""
-        return f"{self.term.sql} {_word(self.negated)}LIKE {self.pattern.sql}"
+        return f"{self.term.sql} {_word(self.opposite)}LIKE {self.pattern.sql}"
+
+    @property
+    def negated(self) -> Like:
+        """The opposite test."""
+        return replace(self, opposite=not self.opposite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +157,25 @@ class In:
 
     term: Term
     values: tuple[Term, ...]
-    negated: bool = False
+    opposite: bool = False
 
     def __str__(self) -> str:
-        return f"{self.term} {_word(self.negated)}IN ({', '.join(map(str, self.values))})"
+        return f"{self.term} {_word(self.opposite)}IN ({', '.join(map(str, self.values))})"
 
     @property
     def sql(self) -> str:
-        """The membership."""
+        """The membership. The store's engine takes some combinations of NOT IN for always true,
+        even where the value is NULL; hence the guard.
+        """
         values = ", ".join(value.sql for value in self.values)
-        return f"{self.term.sql} {_word(self.negated)}IN ({values})"
+        if self.opposite:
+            return f"({self.term.sql} IS NOT NULL AND {self.term.sql} NOT IN ({values}))"
+        return f"{self.term.sql} IN ({values})"
+
+    @property
+    def negated(self) -> In:
+        """The opposite test."""
+        return replace(self, opposite=not self.opposite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,30 +183,20 @@ class IsNull:
     """Whether a term has a value."""
 
     term: Term
-    negated: bool = False
+    opposite: bool = False
 
     def __str__(self) -> str:
-        return f"{self.term} IS {_word(self.negated)}NULL"
+        return f"{self.term} IS {_word(self.opposite)}NULL"
 
     @property
     def sql(self) -> str:
         """The test."""
-        return f"{self.term.sql} IS {_word(self.negated)}NULL"
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The opposite of a part."""
-
-    part: Part
-
-    def __str__(self) -> str:
-        return f"NOT ({self.part})"
+        return f"{self.term.sql} IS {_word(self.opposite)}NULL"
 
     @property
-    def sql(self) -> str:
-        """The negation, its part in parentheses."""
-        return f"NOT ({self.part.sql})"
+    def negated(self) -> IsNull:
+        """The opposite test."""
+        return replace(self, opposite=not self.opposite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +214,22 @@ class Joined:
         """The parts; a part that is itself joined stands in parentheses."""
         return f" {self.word} ".join(_enclose(part, part.sql) for part in self.parts)
 
+    @property
+    def negated(self) -> Joined:
+        """The opposites of the parts, joined by the other word."""
+        parts = tuple(part.negated for part in self.parts)
+        return Joined("OR" if self.word == "AND" else "AND", parts)
 
-Part = Compare | Like | In | IsNull | Not | Joined
+
+Part = Compare | Like | In | IsNull | Joined
 
 
 def _enclose(part: Part, written: str) -> str:
     return f"({written})" if isinstance(part, Joined) else written
 
 
-def _word(negated: bool) -> str:
-    return "NOT " if negated else ""
+def _word(opposite: bool) -> str:
+    return "NOT " if opposite else ""
 
 
 @dataclass(frozen=True, slots=True)
