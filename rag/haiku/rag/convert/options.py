@@ -1,0 +1,91 @@
+"""How files are converted, as plain data that is cheap to import and to pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Literal
+
+from haiku.rag.exceptions import ConfigError
+
+if TYPE_CHECKING:
+    from haiku.rag.config.models import ProcessingConfig
+
+#: Raised whenever our own part of a conversion gives other text, items or titles than before.
+REVISION = 1
+
+#: Bytes below which an archive is never called a bomb, however well it packs.
+RATIO_FLOOR = 64_000_000
+
+#: Distributions whose versions decide what a conversion gives.
+_PARSERS = ("docling-slim", "docling-core", "docling-parse")
+
+PdfPipeline = Literal["native", "docling"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvertOptions:
+    """What a conversion may be told. Made from the configuration by `from_config`."""
+
+    #: Our own pipeline, or Docling's full one with its models.
+    pdf_pipeline: PdfPipeline = "native"
+    #: The declared type is certain: the content is not looked at.
+    forced: bool = False
+    #: Bytes that an archive's members may have together when unpacked.
+    max_unpacked: int = 2_000_000_000
+    #: Unpacked size over packed size; above it, and `RATIO_FLOOR`, an archive is a bomb.
+    max_ratio: float = 200.0
+    #: Members of an archive.
+    max_members: int = 20_000
+
+    @classmethod
+    def from_config(cls, config: ProcessingConfig, *, forced: bool = False) -> ConvertOptions:
+        """The options that `processing` asks for.
+
+        Raises:
+            ConfigError: `pdf_pipeline: docling` without the extra `models`.
+        """
+        return cls(
+            forced=forced,
+            pdf_pipeline=choose_pdf_pipeline(config),
+            max_unpacked=max(4 * config.max_file_size, RATIO_FLOOR),
+        )
+
+
+def choose_pdf_pipeline(config: ProcessingConfig) -> PdfPipeline:
+    """The PDF pipeline that runs under this configuration.
+
+    Raises:
+        ConfigError: `docling` is asked for and its extra is not installed.
+    """
+    if config.pdf_pipeline == "native":
+        return "native"
+    if _version("docling"):
+        return "docling"
+    if config.pdf_pipeline == "docling":
+        raise ConfigError(
+            "processing.pdf_pipeline is docling, but Docling's models are not installed; "
+            "install the extra: pip install 'haiku-rag-core[models]', or set it to native or auto"
+        )
+    return "native"
+
+
+def pipeline_version(config: ProcessingConfig) -> str:
+    """What converts under this configuration, for the pipeline fingerprint.
+
+    Two equal strings give equal documents for equal bytes. Nothing heavy is imported.
+
+    Raises:
+        ConfigError: as `choose_pdf_pipeline`.
+    """
+    pdf = choose_pdf_pipeline(config)
+    names = (*_PARSERS, "docling-ibm-models") if pdf == "docling" else _PARSERS
+    versions = ",".join(f"{name}={_version(name) or '-'}" for name in names)
+    return f"convert={REVISION};pdf={pdf};{versions}"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
