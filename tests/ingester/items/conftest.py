@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from haiku.ingester.config import WorkConfig
-from haiku.ingester.items import Items, Observation
+from haiku.ingester.items import Claim, Indexed, Items, Observation, Observed, State
 
 
 class Clock:
@@ -55,6 +56,45 @@ async def items(open_items: Opener) -> Items:
     return await open_items()
 
 
-def seen(uri: str, mark: str = "1", **more: object) -> Observation:
-    """An observation with a mark."""
-    return Observation(uri, mark, **more)  # type: ignore[arg-type]
+class Driver:
+    """Short ways to say what sources and workers do, on one source."""
+
+    source = "docs"
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+
+    async def see(self, uri: str, mark: str = "1", *, live: bool = False, **more: Any) -> Observed:
+        return await self.items.observe(self.source, [Observation(uri, mark, **more)], live=live)
+
+    async def take(self, limit: int = 1) -> list[Claim]:
+        return await self.items.claim(limit)
+
+    async def one(self) -> Claim:
+        (claim,) = await self.items.claim(1)
+        return claim
+
+    async def index(self, uri: str, mark: str = "1", **more: Any) -> None:
+        """See an object and bring it to INDEXED."""
+        await self.see(uri, mark, **more)
+        assert await self.items.finish(await self.one(), indexed(mark)) == State.INDEXED
+
+    async def state(self, uri: str) -> State | None:
+        item = await self.items.get(self.source, uri)
+        return item.state if item else None
+
+
+def indexed(mark: str = "1", **more: Any) -> Indexed:
+    """A success."""
+    values = {"content_hash": "h" + mark, "fingerprint": "f", "document_id": "d", "chunk_count": 2}
+    return Indexed(mark=mark, **values | more)
+
+
+@pytest.fixture
+def drive(items: Items) -> Driver:
+    return Driver(items)
+
+
+@pytest.fixture
+def success() -> Callable[..., Indexed]:
+    return indexed

@@ -1,9 +1,9 @@
 """Claims: who may work on what, for how long, and what became of it.
 
 Order: live changes first, then what sweeps found, then reprocessing; within that the source with
-the fewest items under way, and there the longest waiting. One claim in `OLDEST_EVERY` goes to
-the longest waiting item of any priority, so that a stream of live changes delays a backfill and
-never stops it.
+the fewest items under way, and there the longest waiting. One claim in `FOREGO_EVERY` passes the
+most urgent priority over, so that a stream of live changes delays a backfill and never stops it.
+A live change thus waits for the live changes before it, one in `FOREGO_EVERY` others, and a slot.
 
 An attempt is counted before the work starts. A claim that never comes back, because its process
 died, counts as a crash of the item; one with `SUSPECT_AFTER` crashes is worked on alone among
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from haiku.ingester.config import WorkConfig
     from haiku.ingester.items.tables import AnyRow
 
-OLDEST_EVERY = 8  # claims; one of so many ignores priority
+FOREGO_EVERY = 8  # claims; one of so many goes to what is less urgent
 SUSPECT_AFTER = 2  # crashes
 #: Rows looked at beyond the limit, so that suspects in front do not leave workers idle.
 _MARGIN = 16
@@ -177,14 +177,14 @@ async def _queues(
     now: float,
 ) -> dict[str, list[AnyRow]]:
     """Source id → its due rows, first the most urgent."""
-    oldest_due = turns.served % OLDEST_EVERY + limit >= OLDEST_EVERY
+    forego = turns.served % FOREGO_EVERY + limit >= FOREGO_EVERY
     queues: dict[str, list[AnyRow]] = {}
     for source_id in (await connection.scalars(select(sources.c.source_id))).all():
         if only is not None and source_id not in only:
             continue
         rows = await _due(connection, source_id, State.PENDING, limit + _MARGIN, now)
         rows += await _due(connection, source_id, State.GONE, limit + _MARGIN, now)
-        if oldest_due and len(rows) > limit:  # else they are all there
+        if forego and len(rows) > limit:  # else they are all there
             behind = await _due(connection, source_id, State.PENDING, 2, now, behind_live=True)
             rows += [row for row in behind if row.id not in {row.id for row in rows}]
         queues[source_id] = sorted(rows, key=_urgency)
@@ -247,18 +247,21 @@ def _choose(
 
 
 def _next(waiting: dict[str, deque[AnyRow]], load: Counter[str], turns: Turns) -> AnyRow:
-    if turns.served % OLDEST_EVERY == OLDEST_EVERY - 1:
-        oldest = min((row for rows in waiting.values() for row in rows), key=_age)
-        waiting[oldest.source_id].remove(oldest)
-        return oldest
-    source_id = min(
-        waiting, key=lambda s: (waiting[s][0].priority, load[s], turns.last.get(s, 0), s)
-    )
-    return waiting[source_id].popleft()
+    fronts = {source_id: rows[0] for source_id, rows in waiting.items()}
+    if turns.served % FOREGO_EVERY == FOREGO_EVERY - 1:
+        fronts = _behind(waiting, min(row.priority for row in fronts.values())) or fronts
+    source_id = min(fronts, key=lambda s: (fronts[s].priority, load[s], turns.last.get(s, 0), s))
+    waiting[source_id].remove(fronts[source_id])
+    return fronts[source_id]
 
 
-def _age(row: AnyRow) -> tuple[float, int]:
-    return row.next_attempt_at, row.id
+def _behind(waiting: dict[str, deque[AnyRow]], priority: int) -> dict[str, AnyRow]:
+    """Source id → its first row that is less urgent than `priority`."""
+    found = {
+        source_id: next((row for row in rows if row.priority > priority), None)
+        for source_id, rows in waiting.items()
+    }
+    return {source_id: row for source_id, row in found.items() if row is not None}
 
 
 def _as_claim(row: AnyRow, token: str) -> Claim:

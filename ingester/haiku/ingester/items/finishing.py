@@ -21,7 +21,7 @@ from haiku.ingester.items.model import (
     Skipped,
     State,
 )
-from haiku.ingester.items.observing import let_go
+from haiku.ingester.items.observing import NO_DOCUMENT, let_go
 from haiku.ingester.items.tables import items
 
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 #: A claim, its result, and who waits for its state.
 _Ending: TypeAlias = "tuple[Claim, Result, asyncio.Future[State]]"
 
-#: What a row says of its document when it has none.
-NO_DOCUMENT: dict[str, Any] = {
-    "indexed_mark": None,
-    "content_hash": None,
-    "fingerprint": None,
-    "document_id": None,
-    "chunk_count": None,
-}
 _CLEAR: dict[str, Any] = {"code": None, "reason": None, "stage": None}
 
 

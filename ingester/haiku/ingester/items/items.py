@@ -310,6 +310,13 @@ class Items:
         now = self._clock()
         return await self._database.write(lambda c: rebuilding.rebuild(c, rows, now=now))
 
+    async def start_over(self) -> int:
+        """Make work of everything that was done, because the store it was done in is gone."""
+        now = self._clock()
+        count = await self._database.write(lambda c: rebuilding.start_over(c, now=now))
+        self._news.set()
+        return count
+
     # --- sources' own records
 
     async def sources(self) -> dict[str, SourceRecord]:

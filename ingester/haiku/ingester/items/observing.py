@@ -25,6 +25,14 @@ _LOOKUP = 500  # URIs in one IN list
 
 #: What a row forgets when it becomes work again.
 FRESH: dict[str, Any] = {"attempts": 0, "crashes": 0, "code": None, "reason": None, "stage": None}
+#: What a row says of its document when there is none.
+NO_DOCUMENT: dict[str, Any] = {
+    "indexed_mark": None,
+    "content_hash": None,
+    "fingerprint": None,
+    "document_id": None,
+    "chunk_count": None,
+}
 #: States in which a row is in somebody's hands or in the queue.
 _OPEN = (State.PENDING, State.GONE, State.WORKING)
 
@@ -121,17 +129,11 @@ async def let_go(
     held = (items.c.source_id == source_id) & (items.c.held_by == uri)
     if moved:
         await connection.execute(delete(items).where(held, items.c.state == State.GONE))
-    await connection.execute(
-        update(items).where(held).values(held_by=None, **dict.fromkeys(_CONTENT))
-        if moved
-        else update(items).where(held).values(held_by=None)
-    )
+    document = NO_DOCUMENT if moved else {}
+    await connection.execute(update(items).where(held).values(held_by=None, **document))
 
 
 # --- rows -------------------------------------------------------------------------------------
-
-#: What a row says of its document in the store.
-_CONTENT = ("indexed_mark", "content_hash", "fingerprint", "document_id", "chunk_count")
 
 _COLUMNS = (
     items.c.id,
@@ -147,7 +149,7 @@ _COLUMNS = (
     items.c.priority,
     items.c.moved_from,
     items.c.held_by,
-    *(items.c[name] for name in _CONTENT),
+    items.c.document_id,
 )
 
 _UPDATE_OBSERVED = (

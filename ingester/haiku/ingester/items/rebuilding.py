@@ -1,14 +1,14 @@
-"""An items database that was lost, filled again from what the store knows."""
+"""An items database that was lost, filled again from the store; and one whose store was lost."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from haiku.ingester.items.model import Action, Priority, State
-from haiku.ingester.items.observing import FRESH, know_source
+from haiku.ingester.items.observing import FRESH, NO_DOCUMENT, know_source
 from haiku.ingester.items.tables import items
 
 if TYPE_CHECKING:
@@ -33,6 +33,24 @@ async def rebuild(connection: AsyncConnection, rows: Iterable[Row], *, now: floa
         await connection.execute(insert(items), part)
         count += len(part)
     return count
+
+
+async def start_over(connection: AsyncConnection, *, now: float) -> int:
+    """Make work of everything that was done: the store it was done in is gone."""
+    await connection.execute(update(items).values(**NO_DOCUMENT))
+    done = await connection.execute(
+        update(items)
+        .where(items.c.state.in_((State.INDEXED, State.EMPTY)))
+        .values(
+            state=State.PENDING,
+            action=Action.INDEX,
+            counter=items.c.counter + 1,
+            next_attempt_at=now,
+            changed_at=now,
+            **FRESH,
+        )
+    )
+    return int(done.rowcount)
 
 
 def _values(rows: Iterable[Row], now: float) -> Iterator[dict[str, Any]]:
