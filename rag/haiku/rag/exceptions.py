@@ -28,6 +28,7 @@
     ├── EmbedError
     │   ├── EmbedderUnavailable (retry) no answer, or 408/429/5xx (`retry_after` in seconds)
     │   └── EmbedderRefused          credentials, model or request refused; wrong dimension
+    │       └── RequestRefused       this request; its texts may pass in smaller ones
     └── FilterError                  a filter expression outside the accepted language
 
 `error.retryable` is a property of the class: True means the same call may succeed later.
@@ -217,6 +218,17 @@ class EmbedderRefused(EmbedError):
     """The embedder refused the request, or answered something unusable."""
 
     code = "embedder_refused"
+
+
+class RequestRefused(EmbedderRefused):
+    """The request was too large, or one of its texts was refused: smaller requests may pass."""
+
+    code = "request_refused"
+
+    def __init__(self, message: str, *, too_large: bool = False) -> None:
+        super().__init__(message)
+        #: The server said that the size was the reason, so that later requests should be smaller.
+        self.too_large = too_large
 
 
 class FilterError(HaikuRAGError):

@@ -1,12 +1,16 @@
 """The embedder's edge: what every provider implements and what may be swapped in tests."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
-from haiku.rag.records import EmbeddingIdentity
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from haiku.rag.records import EmbeddingIdentity
 
 
 class Embedder(Protocol):
@@ -22,6 +26,7 @@ class Embedder(Protocol):
 
         Raises:
             EmbedderUnavailable: worth trying again, perhaps after `retry_after` seconds.
+            RequestTooLarge: the same texts in smaller requests may be taken.
             EmbedderRefused: the request, key, model or dimension is wrong.
         """
         ...
@@ -40,4 +45,11 @@ class Tokenizer(Protocol):
 
     def count(self, text: str) -> int:
         """Number of tokens, special tokens included."""
+        ...
+
+    def ends(self, text: str) -> list[int]:
+        """Where each token ends, in characters, ascending; special tokens aside.
+
+        It says where a text may be cut; what a piece then counts, `count` says.
+        """
         ...
