@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Fields a record may carry (`extra={"source": …}`), in the order they are printed.
+#: `duration` is in seconds.
 FIELDS = (
     "source",
     "uri",
@@ -30,7 +31,7 @@ FIELDS = (
     "code",
     "documents",
     "chunks",
-    "seconds",
+    "duration",
 )
 #: Libraries whose lines below warning help nobody who runs the daemon.
 QUIET = (
@@ -128,7 +129,7 @@ class TextFormatter(logging.Formatter):
 
     @staticmethod
     def _value(key: str, value: object) -> str:
-        if key == "seconds" and isinstance(value, float):
+        if key == "duration" and isinstance(value, float):
             return f"{value:.2f}"
         return uris.display(str(value)) if key == "uri" else escape(str(value))
 
@@ -145,8 +146,8 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         data.update(_fields(record))
-        if isinstance(data.get("seconds"), float):
-            data["seconds"] = round(float(str(data["seconds"])), 3)
+        if isinstance(data.get("duration"), float):
+            data["duration"] = round(float(str(data["duration"])), 3)
         if record.exc_info:
             data["traceback"] = self.formatException(record.exc_info)
         return json.dumps(data, default=str)

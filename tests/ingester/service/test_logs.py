@@ -43,7 +43,7 @@ def test_a_terminal_gets_text_and_a_pipe_gets_json() -> None:
 def test_json_lines_carry_time_level_and_fields() -> None:
     stream = io.StringIO()
     logs.configure(form="json", stream=stream)
-    extra = {"source": "docs", "uri": "file:///a%20b", "stage": "convert", "seconds": 1.23456}
+    extra = {"source": "docs", "uri": "file:///a%20b", "stage": "convert", "duration": 1.23456}
     logging.getLogger("haiku.ingester.work").warning("corrupt", extra=extra)
     found = json.loads(lines(stream)[0])
     assert found.pop("time").endswith("+00:00")
@@ -54,7 +54,7 @@ def test_json_lines_carry_time_level_and_fields() -> None:
         "source": "docs",
         "uri": "file:///a%20b",
         "stage": "convert",
-        "seconds": 1.235,
+        "duration": 1.235,
     }
 
 

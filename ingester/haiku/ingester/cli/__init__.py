@@ -14,7 +14,7 @@ is down. What they ask of a running daemon they write there, and it looks twice 
 
 from __future__ import annotations
 
-from haiku.ingester.cli.app import app
+from haiku.ingester.cli.commands import app
 
 
 def main() -> None:

@@ -61,9 +61,9 @@ def _options(
 @app.command()
 def serve(config: Config = None, db: Database = None, folder: Folder = None) -> None:
     """Run the daemon: watch the sources and keep the database in step until stopped."""
-    from haiku.ingester.cli import running
+    from haiku.ingester.cli.running import serve_command
 
-    running.serve(config, db, folder or [])
+    serve_command(config, db, folder or [])
 
 
 @app.command("run-batch")
@@ -71,9 +71,9 @@ def run_batch(
     config: Config = None, db: Database = None, folder: Folder = None, as_json: AsJson = False
 ) -> None:
     """One complete look at every source; exits when all is done, non-zero if anything failed."""
-    from haiku.ingester.cli import running
+    from haiku.ingester.cli.running import batch_command
 
-    running.run_batch(config, db, folder or [], as_json=as_json)
+    batch_command(config, db, folder or [], as_json=as_json)
 
 
 @app.command()
@@ -97,7 +97,7 @@ def items(
     db: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List items, the last changed first."""
+    """List items by source and path."""
     from haiku.ingester.cli import inspecting
 
     inspecting.items(config, db, source, state, limit, offset, as_json=as_json)

@@ -1,0 +1,97 @@
+"""What every command needs: the configuration, the items database, and errors as one clear line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from haiku.ingester.config import load_daemon_config
+from haiku.ingester.exceptions import NotKnown, PortTaken, SourceMissing
+from haiku.ingester.items.items import Items
+from haiku.ingester.logs import escape, redact
+from haiku.ingester.service.places import find_places
+from haiku.rag.exceptions import ConfigError, HaikuRAGError, IdentityMismatch, SchemaMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+    from pathlib import Path
+
+    from haiku.ingester.config import DaemonConfig
+    from haiku.ingester.service.places import Places
+
+#: Exit codes; the package's docstring says what they mean.
+OK, FAILED, USAGE, NOT_THERE, MISSING, PORT = range(6)
+
+_CODES: dict[type[HaikuRAGError], int] = {
+    ConfigError: USAGE,
+    IdentityMismatch: USAGE,
+    SchemaMismatch: USAGE,
+    NotKnown: NOT_THERE,
+    SourceMissing: MISSING,
+    PortTaken: PORT,
+}
+
+
+def exit_code(error: HaikuRAGError) -> int:
+    """The exit code for an error of ours."""
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), FAILED)
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run a command's work to its end and exit with its code; an error of ours is one line."""
+    try:
+        code = asyncio.run(work)
+    except HaikuRAGError as error:
+        fail(str(error), exit_code(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    raise typer.Exit(code)
+
+
+def fail(message: str, code: int) -> None:
+    """Say what is wrong on standard error, and exit."""
+    lines = [escape(part) for part in redact(message).splitlines()]
+    print("haiku-ingester: " + "\n".join(lines), file=sys.stderr)  # noqa: T201
+    raise typer.Exit(code)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """What a command works on."""
+
+    config: DaemonConfig
+    places: Places
+    items: Items
+
+    def check_source(self, source: str) -> None:
+        """Refuse a source that is not configured.
+
+        Raises:
+            NotKnown: it is not; the message lists those that are.
+        """
+        known = [configured.id for configured in self.config.ingester.sources]
+        if source not in known:
+            raise NotKnown(
+                f"no source {source!r} is configured; there is {', '.join(known) or 'none'}"
+            )
+
+
+@asynccontextmanager
+async def opened(config_file: Path | None, db: str | None) -> AsyncIterator[Opened]:
+    """The configuration and the items database, which must be there.
+
+    Raises:
+        ConfigError, NotKnown, ItemsUnavailable.
+    """
+    config = load_daemon_config(config_file)
+    places = find_places(config, db)
+    items = await Items.open(places.items_url, "command", config.ingester.work, create=False)
+    try:
+        yield Opened(config=config, places=places, items=items)
+    finally:
+        await items.close()

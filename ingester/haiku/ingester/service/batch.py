@@ -1,0 +1,167 @@
+"""`run_once`: one complete look at every source, all the work that comes of it, and a report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from haiku.ingester.items import State
+from haiku.ingester.items.items import OPEN
+from haiku.ingester.metrics import Metrics
+from haiku.ingester.service import rooms
+from haiku.ingester.service.figures import WorkObserver
+from haiku.ingester.service.reporting import Reports
+from haiku.ingester.sync.model import Policy
+from haiku.ingester.sync.syncer import SourceSync
+from haiku.rag.exceptions import HaikuRAGError
+from haiku.rag.uris import display
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+    from haiku.ingester.config import DaemonConfig, FilesystemSource
+    from haiku.ingester.items import Item
+    from haiku.ingester.service.places import Places
+    from haiku.ingester.service.rooms import Rooms
+    from haiku.ingester.service.stopping import Stop
+    from haiku.ingester.sync.model import SweepReport
+
+T = TypeVar("T")
+
+#: Failed items that a report lists.
+LISTED = 1000
+#: Seconds between looks whether everything is done.
+LOOK_INTERVAL = 0.2
+#: The state of a source that another process keeps in step.
+BUSY = "another process keeps this source in step; ask it with `haiku-ingester source refresh`"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """What a run came to."""
+
+    #: Source id → why it could not be done completely.
+    problems: Mapping[str, str]
+    #: Items that are failed now, also those that had failed before and did not change.
+    failed: Sequence[Item]
+    #: State → number of items of the configured sources.
+    counts: Mapping[str, int]
+    #: It was told to stop before everything was done.
+    stopped: bool
+    #: Duration.
+    seconds: float
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the database has everything that the sources have."""
+        return not (self.problems or self.failed or self.stopped)
+
+
+async def run_once(config: DaemonConfig, places: Places, stop: Stop) -> Batch:
+    """Bring the database in step with every source, once.
+
+    Raises:
+        SourceMissing: a `required` source is not there.
+        ConfigError, StoreError, ItemsUnavailable: nothing could be done.
+    """
+    began = time.monotonic()
+    sources = rooms.make_sources(config, places)
+    await rooms.check_required(config, sources)
+    metrics = Metrics()
+    observer = WorkObserver(metrics, Reports(metrics))
+    async with AsyncExitStack() as stack:
+        builder = rooms.Builder(config, places, stack)
+        opened = await builder.open(sources, rooms.once, observer.committed)
+        worker = rooms.make_worker(config, opened, observer)
+        working = asyncio.create_task(worker.run())
+        try:
+            problems = await _finish_or_stop(_bring_in_step(config, opened, working), stop)
+            if problems is None:
+                await worker.stop(config.ingester.shutdown_grace)
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+        return await _report(opened, problems, time.monotonic() - began)
+
+
+async def _finish_or_stop(work: Coroutine[Any, Any, T], stop: Stop) -> T | None:
+    """The result of the work, or None when a stop was requested first."""
+    task, stopping = asyncio.create_task(work), asyncio.create_task(stop.requested.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for one in (task, stopping):
+            one.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+async def _bring_in_step(
+    config: DaemonConfig, opened: Rooms, working: asyncio.Task[None]
+) -> dict[str, str]:
+    """Sweep all sources at once, then wait until no item is left to be done."""
+    sections = config.ingester.sources
+    found = await asyncio.gather(*(_sweep(section, opened) for section in sections))
+    while await _left(opened) and not working.done():
+        await asyncio.wait({working}, timeout=LOOK_INTERVAL)
+    if working.done():
+        working.result()
+    return {s.id: problem for s, problem in zip(sections, found, strict=True) if problem}
+
+
+async def _sweep(section: FilesystemSource, opened: Rooms) -> str | None:
+    """List one source; what was wrong with it, or None."""
+    if not await opened.items.take_source(section.id):
+        return BUSY
+    try:
+        sync = SourceSync(opened.sources[section.id], opened.items, Policy.of(section))
+        return _problem(await sync.run_once())
+    except HaikuRAGError as error:
+        return str(error)
+    finally:
+        await opened.items.release_source(section.id)
+
+
+def _problem(report: SweepReport) -> str | None:
+    if report.incomplete:
+        parts = "; ".join(f"{display(part.tree)}: {part.reason}" for part in report.incomplete)
+        return f"parts could not be read, and nothing is removed there: {parts}"
+    if report.held_back:
+        return (
+            f"{report.held_back} deletions are suspended because so much is gone; "
+            "if that is right: haiku-ingester source confirm-deletes"
+        )
+    return None
+
+
+async def _counts(opened: Rooms) -> Counter[State]:
+    """State → number of items of the configured sources."""
+    total: Counter[State] = Counter()
+    for source, counts in (await opened.items.counts()).items():
+        if source in opened.sources:
+            total.update(counts)
+    return total
+
+
+async def _left(opened: Rooms) -> int:
+    counts = await _counts(opened)
+    return sum(counts[state] for state in OPEN)
+
+
+async def _report(opened: Rooms, problems: dict[str, str] | None, seconds: float) -> Batch:
+    failed = [
+        item
+        for item in await opened.items.list(state=State.FAILED, limit=LISTED)
+        if item.source_id in opened.sources
+    ]
+    return Batch(
+        problems=problems or {},
+        failed=failed,
+        counts={state.value: number for state, number in (await _counts(opened)).items()},
+        stopped=problems is None,
+        seconds=seconds,
+    )

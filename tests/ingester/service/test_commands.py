@@ -1,0 +1,207 @@
+"""The commands that read the items database and ask things of the daemon through it."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from haiku.ingester.cli import app
+from haiku.ingester.config import WorkConfig
+from haiku.ingester.items import Failed, Indexed, Observation, RequestKind
+from haiku.ingester.items.instance import Instance
+from haiku.ingester.items.items import Items
+from haiku.rag import uris
+
+
+class Place:
+    """A configuration, a database path, and an items database that a test fills."""
+
+    def __init__(self, root: Path) -> None:
+        self.docs = root / "docs"
+        self.state = root / "db.ingester"
+        self.config = root / "config.yaml"
+        self.config.write_text(
+            "ingester:\n  sources:\n"
+            f"    - {{id: docs, path: {self.docs}}}\n    - {{id: more, path: {root}/more}}\n"
+        )
+        self.places = ["--config", str(self.config), "--db", str(root / "db.lancedb")]
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, [*arguments, *self.places])
+
+    def json(self, *arguments: str) -> Any:
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def items(self, work: Callable[[Items], Coroutine[Any, Any, Any]]) -> Any:
+        async def opened() -> Any:
+            url = f"sqlite:///{self.state}/items.sqlite"
+            items = await Items.open(url, "test", WorkConfig())
+            try:
+                return await work(items)
+            finally:
+                await items.close()
+
+        return asyncio.run(opened())
+
+    def uri(self, name: str) -> str:
+        return uris.path_to_uri(self.docs / name)
+
+
+async def fill(items: Items, place: Place) -> None:
+    """One indexed, one failed, one waiting."""
+    names = ("a good one.md", "bad\x1b[31m.docx", "new.md")
+    for name in names[:2]:
+        await items.observe("docs", [Observation(place.uri(name), "m1", 3)], live=False)
+        (claim,) = await items.claim(1)
+        if name == names[0]:
+            await items.finish(
+                claim,
+                Indexed(
+                    content_hash="h",
+                    mark="m1",
+                    fingerprint="f",
+                    document_id="d",
+                    chunk_count=2,
+                ),
+            )
+        else:
+            await items.finish(
+                claim, Failed(code="corrupt", reason="not a [bold] zip", stage="convert")
+            )
+    await items.observe("docs", [Observation(place.uri(names[2]), "m1", 3)], live=False)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def filled(place: Place) -> Place:
+    place.items(lambda items: fill(items, place))
+    return place
+
+
+def test_status_counts_by_source_and_state(filled: Place) -> None:
+    found = filled.json("status")
+    docs, more = found["sources"]
+    assert docs["items"] == {"indexed": 1, "failed": 1, "pending": 1}
+    assert (more["id"], more["items"]) == ("more", {})
+    assert found["daemons"] == []
+    assert "not running" in filled.run("status").stdout
+
+
+def test_status_knows_a_running_daemon(filled: Place) -> None:
+    with Instance.acquire(filled.state) as instance:
+        assert filled.json("status")["daemons"] == [instance.id]
+
+
+def test_items_are_listed_filtered_and_cut(filled: Place) -> None:
+    assert [item["state"] for item in filled.json("items")] == ["indexed", "failed", "pending"]
+    assert len(filled.json("items", "--limit", "2")) == 2
+    assert [i["state"] for i in filled.json("items", "--offset", "2")] == ["pending"]
+    assert [i["path"] for i in filled.json("items", "--state", "pending")] == [
+        str(filled.docs / "new.md")
+    ]
+    assert filled.json("items", "--source", "more") == []
+
+
+def test_an_unknown_state_is_refused_with_the_known_ones(filled: Place) -> None:
+    result = filled.run("items", "--state", "broken")
+    assert result.exit_code == 2
+    assert "pending" in result.stderr
+
+
+def test_names_are_shown_decoded_and_harmless(filled: Place) -> None:
+    for command in (["items"], ["failed", "list"]):
+        text = filled.run(*command).stdout
+        assert "bad\\x1b[31m.docx" in text
+        assert "\x1b" not in text
+        assert "not a [bold] zip" in text
+    assert "a good one.md" in filled.run("items").stdout
+
+
+def test_failed_items_have_stage_code_attempts_and_reason(filled: Place) -> None:
+    (item,) = filled.json("failed", "list")
+    assert item["stage"] == "convert"
+    assert item["code"] == "corrupt"
+    assert item["attempts"] == 1
+    assert item["reason"] == "not a [bold] zip"
+
+
+@pytest.mark.parametrize("how", ["--all", "path", "uri"])
+def test_retry_makes_a_failed_item_pending(filled: Place, how: str) -> None:
+    name = "bad\x1b[31m.docx"
+    argument = {"--all": "--all", "path": str(filled.docs / name), "uri": filled.uri(name)}[how]
+    result = filled.run("failed", "retry", argument)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "1 item to be tried again\n"
+    assert filled.json("failed", "list") == []
+    assert len(filled.json("items", "--state", "pending")) == 2
+
+
+def test_retry_of_what_is_not_known_says_so(filled: Place) -> None:
+    result = filled.run("failed", "retry", str(filled.docs / "nothing.md"))
+    assert result.exit_code == 3
+    assert "nothing.md" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "x"]])
+def test_retry_wants_one_thing_or_all(filled: Place, arguments: list[str]) -> None:
+    assert filled.run("failed", "retry", *arguments).exit_code == 2
+
+
+def test_refresh_leaves_a_request_for_the_daemon(filled: Place) -> None:
+    assert filled.run("source", "refresh", "docs").exit_code == 0
+    (request,) = filled.items(lambda items: items.take_requests(["docs", "more"]))
+    assert (request.source_id, request.kind) == ("docs", RequestKind.REFRESH)
+
+
+def test_deletions_are_confirmed_only_where_they_are_suspended(filled: Place) -> None:
+    result = filled.run("source", "confirm-deletes", "docs")
+    assert (result.exit_code, result.stdout) == (0, "no deletions of docs are suspended\n")
+    assert not filled.items(lambda items: items.take_requests(["docs"]))
+    filled.items(lambda items: items.suspend_deletes("docs", count=40, reason="40 of 50 gone"))
+    docs = filled.json("source", "list")[0]
+    assert docs["deletes_suspended"]["count"] == 40
+    assert "40 of 50 gone" in filled.run("status").stdout
+    assert filled.run("source", "confirm-deletes", "docs").exit_code == 0
+    (request,) = filled.items(lambda items: items.take_requests(["docs"]))
+    assert request.kind == RequestKind.CONFIRM_DELETES
+
+
+def test_a_source_that_is_not_configured_is_refused(filled: Place) -> None:
+    for command in ("refresh", "confirm-deletes"):
+        result = filled.run("source", command, "dosc")
+        assert result.exit_code == 3
+        assert "docs, more" in result.stderr
+
+
+def test_sources_that_are_remembered_but_not_configured_are_shown(filled: Place) -> None:
+    filled.items(lambda items: items.observe("old", [Observation("file:///x", "m")], live=False))
+    old = filled.json("source", "list")[-1]
+    assert (old["id"], old["type"], old["items"]) == ("old", None, {"pending": 1})
+    assert "not configured" in filled.run("source", "list").stdout
+
+
+def test_looking_creates_nothing(place: Place, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for command in (["status"], ["items"], ["failed", "list"], ["source", "list"]):
+        result = place.run(*command)
+        assert result.exit_code == 3
+        assert "no items database" in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_wrong_configuration_is_one_clear_message(place: Place) -> None:
+    place.config.write_text("ingester:\n  sorces: []\n")
+    result = place.run("status")
+    assert result.exit_code == 2
+    assert "ingester.sorces: unknown key" in result.stderr
+    assert "Traceback" not in result.output
