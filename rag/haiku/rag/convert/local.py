@@ -20,6 +20,7 @@ from haiku.rag.convert import (
     charset,
     clean,
     containers,
+    markup,
     paged,
     plain,
     sniff,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Warnings kept of one conversion.
 MAX_WARNINGS = 20
+#: Levels of nesting of a document; no person writes more.
+MAX_DEPTH = 60
 #: Formats that are recognised and need a program that is not here.
 _NEEDS_OFFICE = {"rtf": "RTF", "doc": "Word 97", "ppt": "PowerPoint 97", "xls": "Excel 97"}
 #: Text formats that are read as plain text, with a warning, when their own parser gives up.
@@ -127,8 +130,8 @@ def _convert(
     raw = path.read_bytes()
     if kind.format in ("email", "mhtml", "msg"):
         return None, _by_backend(raw, kind.format, name)
-    markup = kind.format in ("html", "jats") or raw[:5] == b"<?xml"
-    decoded = charset.decode(raw, name=name, declared=declared, markup=markup)
+    names_itself = kind.format in ("html", "jats") or raw[:5] == b"<?xml"
+    decoded = charset.decode(raw, name=name, declared=declared, markup=names_itself)
     notes.extend(decoded.warnings)
     return _from_text(clean.clean_text(decoded.text), kind.format, name, notes)
 
@@ -173,7 +176,7 @@ def _parse_text(text: str, format_: str, name: str, notes: list[str]) -> Docling
         if format_ not in _READABLE:
             raise
         notes.append(f"read as plain text, because {error}")
-        return plain.text_document(text, _stem(name))
+        return plain.text_document(markup.text_of(text) if format_ == "html" else text, _stem(name))
 
 
 def _by_backend(raw: bytes, format_: str, name: str) -> DoclingDocument:
@@ -208,9 +211,21 @@ def _run(source: Any) -> DoclingDocument:
     backend = source._backend
     try:
         document: DoclingDocument = backend.convert()
+        if _too_deep(document):
+            raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
         return document
     finally:
         backend.unload()
+
+
+def _too_deep(document: DoclingDocument) -> bool:
+    """Whether serialisers, which recurse, would run out of stack."""
+    level = [document.body.children, document.furniture.children]
+    for _ in range(MAX_DEPTH):
+        level = [ref.resolve(document).children for refs in level for ref in refs]
+        if not level:
+            return False
+    return True
 
 
 def _failure(error: BaseException, format_: str, name: str) -> ConvertError:

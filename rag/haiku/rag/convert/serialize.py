@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from docling_core.types.doc.document import DoclingDocument
     from docling_core.types.doc.items.node import DocItem
+    from docling_core.types.doc.items.table.table import TableItem
 
 #: Characters of a picture's data URI that are kept with the document.
 MAX_PICTURE = 32_768
 #: Compression level of zstandard: beyond it, time grows faster than size shrinks.
-LEVEL = 6
+LEVEL = 3
 #: Bytes a packed document may unpack to.
 MAX_UNPACKED = 2_000_000_000
 
@@ -64,21 +65,40 @@ def to_markdown(document: DoclingDocument) -> str:
     ).strip()
 
 
-def pack(document: DoclingDocument) -> bytes:
-    """The document as compressed JSON, without large pictures; the document is not changed."""
-    import json
+def table_markdown(table: TableItem) -> str:
+    """A table as Markdown without padding; the first row is the header, as Markdown wants one."""
+    rows = [
+        "| " + " | ".join(_cell(cell.text) for cell in row) + " |" for row in table.data.grid if row
+    ]
+    if not rows:
+        return ""
+    return "\n".join([rows[0], "|" + "---|" * table.data.num_cols, *rows[1:]])
 
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def pack(document: DoclingDocument) -> bytes:
+    """The document as compressed JSON, without large pictures."""
     import zstandard
 
-    data = document.export_to_dict()
-    for page in data.get("pages", {}).values():
-        page.pop("image", None)
-    for picture in data.get("pictures", ()):
-        uri = (picture.get("image") or {}).get("uri")
-        if isinstance(uri, str) and len(uri) > MAX_PICTURE:
-            picture["image"] = None
-    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
-    return zstandard.ZstdCompressor(level=LEVEL).compress(raw)
+    raw = document.model_dump_json(by_alias=True, exclude_none=True, exclude=_left_out(document))
+    return zstandard.ZstdCompressor(level=LEVEL).compress(raw.encode("utf-8", "replace"))
+
+
+def _left_out(document: DoclingDocument) -> dict[str, Any]:
+    """Page images, large pictures, and the grid of a table, which Docling makes from its cells."""
+    large = {
+        index: {"image"}
+        for index, picture in enumerate(document.pictures)
+        if picture.image is not None and len(str(picture.image.uri)) > MAX_PICTURE
+    }
+    return {
+        "pages": {"__all__": {"image"}},
+        "tables": {"__all__": {"data": {"grid"}}},
+        "pictures": large,
+    }
 
 
 def unpack(packed: bytes) -> DoclingDocument:
@@ -128,8 +148,7 @@ def _text(element: Any, document: DoclingDocument) -> str:
     label = str(getattr(element.label, "value", element.label))
     if label in ("table", "document_index"):
         caption = element.caption_text(document)
-        table = element.export_to_markdown(doc=document)
-        return "\n\n".join(part for part in (caption, table) if part)
+        return "\n\n".join(part for part in (caption, table_markdown(element)) if part)
     if label in ("picture", "chart"):
         return str(element.caption_text(document))
     return str(getattr(element, "text", ""))
