@@ -1,0 +1,95 @@
+"""Where errors end: an error of ours becomes one message and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+
+import typer
+
+from haiku.rag import exceptions
+from haiku.rag.cli import PIPE_CLOSED
+from haiku.rag.cli.escaping import shown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from pathlib import Path
+
+    from haiku.rag.client import HaikuRAG
+
+P = ParamSpec("P")
+
+#: Exit codes; the package's docstring says what they mean.
+FAILED, USAGE, NOT_THERE, ALREADY_THERE, TRY_AGAIN, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+_CODES: dict[type[exceptions.HaikuRAGError], int] = {
+    exceptions.ConfigError: USAGE,
+    exceptions.FilterError: USAGE,
+    exceptions.IdentityMismatch: USAGE,
+    exceptions.SchemaMismatch: USAGE,
+    exceptions.DatabaseNotFound: NOT_THERE,
+    exceptions.DocumentNotFound: NOT_THERE,
+    exceptions.DatabaseExists: ALREADY_THERE,
+    exceptions.DocumentExists: ALREADY_THERE,
+}
+
+
+def exit_code(error: exceptions.HaikuRAGError) -> int:
+    """The exit code of an error of ours."""
+    if error.retryable:
+        return TRY_AGAIN
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), FAILED)
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """Say what is wrong on standard error, and exit."""
+    print(f"haiku-rag: {shown(message)}", file=sys.stderr)  # noqa: T201
+    raise typer.Exit(code)
+
+
+def guarded(command: Callable[P, Coroutine[Any, Any, None] | None]) -> Callable[P, None]:
+    """A command, run to its end, whose known failures end as one message and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            work = command(*args, **kwargs)
+            if work is not None:
+                import asyncio
+
+                asyncio.run(work)
+        except exceptions.HaikuRAGError as error:
+            fail(str(error), exit_code(error))
+        except KeyboardInterrupt:
+            fail("interrupted", INTERRUPTED)
+        except BrokenPipeError:
+            raise typer.Exit(PIPE_CLOSED) from None
+        except OSError as error:
+            fail(str(error))
+
+    return run
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """Which database a command works on, and how."""
+
+    db: str | None
+    #: The configuration file; None: the usual places.
+    config: Path | None
+    #: Refuse every write.
+    read_only: bool
+
+    @asynccontextmanager
+    async def client(self, *, writes: bool = False) -> AsyncIterator[HaikuRAG]:
+        """The open database. A command that does not write cannot write."""
+        from haiku.rag.client import HaikuRAG
+        from haiku.rag.config import load_config
+
+        read_only = self.read_only or not writes
+        config = load_config(self.config)
+        async with HaikuRAG(self.db, config=config, read_only=read_only) as client:
+            yield client
