@@ -109,6 +109,21 @@ def test_secrets_are_hidden(config_file):
     config = load_config(config_file("embeddings: {model: {api_key: s3cret}}"), environ={})
     assert "s3cret" not in repr(config)
     assert "s3cret" not in str(dump_config(config))
+
+
+def test_secrets_of_the_daemon_and_in_addresses_are_hidden():
+    source = {"id": "s3", "secret_access_key": "s3cret", "token": "s3cret", "endpoint": None}
+    config = AppConfig.model_validate(
+        {
+            "ingester": {"sources": [source], "items": "postgresql://me:s3cret@host/db"},
+            "embeddings": {"model": {"base_url": "https://me:s3cret@host/v1"}},
+        }
+    )
+    shown = dump_config(config)
+    assert "s3cret" not in str(shown)
+    assert shown["ingester"]["items"] == "postgresql://me:**********@host/db"
+    assert shown["ingester"]["sources"][0]["id"] == "s3"
+    assert shown["embeddings"]["batch"]["max_tokens"] == 64_000
     key = config.embeddings.model.api_key
     assert key is not None
     assert key.get_secret_value() == "s3cret"

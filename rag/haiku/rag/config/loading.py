@@ -30,6 +30,13 @@ FILE_NAME = "haiku.rag.yaml"
 ENV_PREFIX = "HAIKU_RAG__"
 DATABASE_NAME = "haiku.rag.lancedb"
 
+#: What is shown instead of a secret.
+HIDDEN = "*" * 10
+_SECRET_NAME = re.compile(
+    r"(?i)(^|_)(secret|password|passwd|token|credentials?|(api|access|private)_?key)(_|$)"
+)
+_PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+
 _VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
 
@@ -195,5 +202,21 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dump_config(config: AppConfig) -> dict[str, Any]:
-    """The configuration as plain data with every secret replaced by `**********`."""
-    return json.loads(config.model_dump_json())  # type: ignore[no-any-return]
+    """The configuration as plain data with every secret replaced by `**********`.
+
+    The daemon's section is not typed here: in it, whatever is named like a secret counts as one.
+    A password inside an address is hidden wherever it stands.
+    """
+    return _redact(json.loads(config.model_dump_json()))  # type: ignore[no-any-return]
+
+
+def _redact(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _redact(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_redact(part, key) for part in value]
+    if not isinstance(value, str):
+        return value
+    if _SECRET_NAME.search(key):
+        return HIDDEN
+    return _PASSWORD.sub(rf"\1{HIDDEN}@", value)
