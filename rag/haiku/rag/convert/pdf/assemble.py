@@ -7,13 +7,13 @@ made.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from docling_core.types.doc.base import BoundingBox, CoordOrigin, Size
 from docling_core.types.doc.common.content_layer import ContentLayer
 from docling_core.types.doc.common.reference import ProvenanceItem
 from docling_core.types.doc.document import DoclingDocument
 from docling_core.types.doc.items.group import ListGroup
-from docling_core.types.doc.items.node import DocItem
 from docling_core.types.doc.items.table.table_data import TableCell, TableData
 from docling_core.types.doc.items.text import ListItem, TextItem
 from docling_core.types.doc.labels import DocItemLabel
@@ -22,6 +22,9 @@ from haiku.rag.convert.pdf import furniture, geometry, headings, layout, roles, 
 from haiku.rag.convert.pdf.headings import Bookmark
 from haiku.rag.convert.pdf.page import Page, Segment
 from haiku.rag.convert.pdf.paragraphs import Block, Span
+
+if TYPE_CHECKING:
+    from docling_core.types.doc.items.node import DocItem
 
 
 def fill(doc: DoclingDocument, pages: list[Page], outline: Sequence[Bookmark]) -> None:
@@ -35,8 +38,11 @@ def fill(doc: DoclingDocument, pages: list[Page], outline: Sequence[Bookmark]) -
     aside = furniture.split(pages)
     frames = {page.number: page.frame for page in pages}
     blocks: list[Block] = []
+    titles = headings.titles_by_page(outline)
     while pages:
-        blocks += layout.blocks_of(pages.pop(0), words)
+        page = pages.pop(0)
+        named = titles.get(page.number, set()) | titles.get(None, set())
+        blocks += layout.blocks_of(page, words, named)
     body = headings.body_of(blocks)
     roles.mark(blocks, body, {number: frame.size[1] for number, frame in frames.items()})
     headings.mark(blocks, body, outline)
@@ -185,7 +191,8 @@ class _Writer:
         if block is None:
             return None
         prov = self._prov(block.spans[0])
-        return self.doc.add_text(DocItemLabel.CAPTION, block.text, prov=prov)
+        item: TextItem = self.doc.add_text(DocItemLabel.CAPTION, block.text, prov=prov)
+        return item
 
     def _furniture(self, number: int, rows: Sequence[list[Segment]], *, top: bool) -> None:
         label = DocItemLabel.PAGE_HEADER if top else DocItemLabel.PAGE_FOOTER

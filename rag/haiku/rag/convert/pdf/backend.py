@@ -34,6 +34,8 @@ class PdfBackend(PdfDocumentBackend):  # type: ignore[misc]
         self._password = secret.get_secret_value() if secret else None
         self._parser = pdf_parsers.pdf_parser(level="fatal")
         self._pdfium: Any | None = None
+        #: PDFium refuses the file, docling-parse could repair it; known once pages are read.
+        self.damaged = False
         if not self._load():
             self._refuse()
         self._count: int = self._parser.number_of_pages(_KEY)
@@ -106,7 +108,7 @@ class PdfBackend(PdfDocumentBackend):  # type: ignore[misc]
 
         A page that cannot be decoded is given as the error, and the others go on.
         """
-        self._open_pdfium()
+        self.damaged = self._open_pdfium() is not None
         table = fonts.FontTable(self._pdfium)
         config = _config()
         for number in numbers:

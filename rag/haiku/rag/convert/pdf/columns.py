@@ -14,6 +14,8 @@ from haiku.rag.convert.pdf.page import Segment, Table
 
 #: Narrowest gutter between columns, in font sizes.
 GUTTER = 0.7
+#: Distance between two short blocks, in font sizes, that makes them columns.
+WIDE = 6.0
 #: Lines on each side of a gutter before it counts.
 FEWEST_LINES = 3
 
@@ -54,7 +56,12 @@ def _cut(pieces: list[Piece], found: list[Region], depth: int) -> None:
     pieces = _with_tables(pieces)
     gutter = _gutter(pieces)
     if gutter is None:
-        found.append(Region(sorted(pieces, key=lambda piece: (piece.box.top, piece.box.left))))
+        parts = _parts_of(pieces)
+        if len(parts) > 1:
+            for part in parts:
+                _cut(part, found, depth + 1)
+        else:
+            found.append(Region(sorted(pieces, key=lambda piece: (piece.box.top, piece.box.left))))
         return
     for band in _bands(pieces, gutter):
         left = [piece for piece in band if piece.box.centre < gutter]
@@ -63,8 +70,9 @@ def _cut(pieces: list[Piece], found: list[Region], depth: int) -> None:
         if crossing or not left or not right or not _side_by_side(left, right):
             _whole(band, found, depth)
         else:
-            _cut(left, found, depth + 1)
-            _cut(right, found, depth + 1)
+            before, left, right, after = _trim(left, right)
+            for part in (before, left, right, after):
+                _cut(part, found, depth + 1)
 
 
 def _whole(band: list[Piece], found: list[Region], depth: int) -> None:
@@ -87,6 +95,35 @@ def _with_tables(pieces: list[Piece]) -> list[Piece]:
     if not made:
         return pieces
     return [piece for piece in pieces if id(piece.segment) not in taken] + made
+
+
+def _parts_of(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """The pieces in parts from the top, so that short columns among long lines are by themselves.
+
+    A part is a run of pieces narrower than most of the region whose columns show once the long
+    lines above and below are away; without any the region stays whole.
+    """
+    box = geometry.union(piece.box for piece in pieces)
+    parts: list[list[Piece]] = []
+    narrow = False
+    for piece in sorted(pieces, key=lambda piece: (piece.box.top, piece.box.left)):
+        short = piece.box.width < 0.6 * box.width
+        if not parts or short != narrow:
+            parts.append([])
+            narrow = short
+        parts[-1].append(piece)
+    joined: list[list[Piece]] = []
+    columned = False
+    for part in parts:
+        if len(part) >= 4 and _gutter(part) is not None:
+            joined.append(part)
+            columned = True
+        elif joined and not columned:
+            joined[-1] += part
+        else:
+            joined.append(list(part))
+            columned = False
+    return joined
 
 
 def _crosses(piece: Piece, x: float) -> bool:
@@ -172,7 +209,7 @@ def _side_by_side(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
     right_box = geometry.union(piece.box for piece in right)
     if left_box.overlap_y(right_box) <= 0:
         return False
-    if _only_markers(left):
+    if _only_markers(left) or _labels(left):
         return False
     if any(piece.segment is None for piece in (*left, *right)):
         return True
@@ -183,7 +220,38 @@ def _side_by_side(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
     prose = _filled(left) and _filled(right)
     if few >= FEWEST_LINES and prose:
         return True
-    return few >= 2 and paired < 0.5 * len(left) and len(left) + len(right) >= 5
+    apart = right_box.left - left_box.right > WIDE * median(piece.size for piece in left)
+    return few >= 2 and (apart or (paired < 0.5 * len(left) and len(left) + len(right) >= 5))
+
+
+def _trim(
+    left: list[Piece], right: list[Piece]
+) -> tuple[list[Piece], list[Piece], list[Piece], list[Piece]]:
+    """Short blocks side by side, without what stands above or below them on one side only.
+
+    Columns of prose are left alone: there the longer one simply goes on.
+    """
+    if min(len(left), len(right)) >= FEWEST_LINES and _filled(left) and _filled(right):
+        return [], left, right, []
+    sides = geometry.union(piece.box for piece in left), geometry.union(p.box for p in right)
+    top = max(side.top for side in sides)
+    bottom = min(side.bottom for side in sides)
+    reach = 1.5 * median(piece.size for piece in (*left, *right))
+    before = [piece for piece in (*left, *right) if piece.box.bottom < top - reach]
+    after = [piece for piece in (*left, *right) if piece.box.top > bottom + reach]
+    away = {id(piece) for piece in (*before, *after)}
+    return (
+        before,
+        [piece for piece in left if id(piece) not in away],
+        [piece for piece in right if id(piece) not in away],
+        after,
+    )
+
+
+def _labels(pieces: Sequence[Piece]) -> bool:
+    """Whether most of the texts announce something beside them."""
+    texts = [piece.segment.text for piece in pieces if piece.segment]
+    return sum(words.endswith((":", "：")) for words in texts) * 2 > len(texts)
 
 
 def _only_markers(pieces: Sequence[Piece]) -> bool:

@@ -5,7 +5,6 @@ capitals, and set off from what surrounds it. Its level comes from the PDF's own
 names it, else from its numbering ("2.1" is one below "2"), else from the rank of its style.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
@@ -54,6 +53,15 @@ def body_of(blocks: Sequence[Block]) -> Body:
     if not sizes:
         return Body(10.0, bold=False, mono=False)
     return Body(sizes.most_common(1)[0][0], bold=bold * 2 > total, mono=mono * 2 > total)
+
+
+def titles_by_page(outline: Sequence[Bookmark]) -> dict[int | None, set[str]]:
+    """Comparable titles of the outline by page; under None those of unknown page."""
+    titles: dict[int | None, set[str]] = defaultdict(set)
+    for entry in outline:
+        if name := text.plain_title(entry.title):
+            titles[entry.page].add(name)
+    return titles
 
 
 def mark(blocks: Sequence[Block], body: Body, outline: Sequence[Bookmark]) -> None:
@@ -174,12 +182,6 @@ def _ranks(found: Sequence[Block]) -> dict[Style, int]:
     return ranks
 
 
-def _plain(words: str) -> str:
-    """A heading without its number, spaces and punctuation, for comparison."""
-    words = text.NUMBERING.sub("", words, count=1)
-    return re.sub(r"[\W_]+", "", words).casefold()
-
-
 def _match(blocks: Sequence[Block], outline: Sequence[Bookmark]) -> dict[int, int]:
     """Level by block (its `id`) for blocks that the outline names, or nothing if few are.
 
@@ -187,7 +189,7 @@ def _match(blocks: Sequence[Block], outline: Sequence[Bookmark]) -> dict[int, in
     """
     by_name: dict[str, list[Bookmark]] = defaultdict(list)
     for entry in outline:
-        if name := _plain(entry.title):
+        if name := text.plain_title(entry.title):
             by_name[name].append(entry)
     named: dict[int, int] = {}
     for block in blocks:
@@ -198,7 +200,7 @@ def _match(blocks: Sequence[Block], outline: Sequence[Bookmark]) -> dict[int, in
             or len(block.text) > LONGEST
         ):
             continue
-        entries = by_name.get(_plain(block.text), ())
+        entries = by_name.get(text.plain_title(block.text), ())
         for entry in entries:
             if entry.page is None or entry.page == block.page:
                 named[id(block)] = min(entry.depth + 1, DEEPEST)

@@ -13,15 +13,18 @@ MOST_PICTURES = 60
 BACKGROUND = 0.25
 
 
-def blocks_of(page: Page, words: Container[str]) -> list[Block]:
-    """The blocks of a page, first its backgrounds, last what runs in another direction."""
+def blocks_of(page: Page, words: Container[str], titles: Container[str] = ()) -> list[Block]:
+    """The blocks of a page, first its backgrounds, last what runs in another direction.
+
+    `words` and `titles` are those of `paragraphs.blocks_of`.
+    """
     pieces, segments = _ruled(page)
     behind, pictures = _pictures(page)
     pieces += [Piece(box) for box in pictures]
     pieces += [Piece(segment.box, segment=segment) for segment in segments]
     blocks = [Block("", [Span(page.number, box, 0, 0)], picture=True) for box in behind]
     for region in columns.regions(pieces):
-        blocks += paragraphs.blocks_of(page.number, region, words)
+        blocks += paragraphs.blocks_of(page.number, region, words, titles)
     blocks += [_aside(page.number, segment) for segment in page.asides]
     return blocks
 

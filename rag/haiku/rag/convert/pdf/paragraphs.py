@@ -11,6 +11,8 @@ from haiku.rag.convert.pdf.page import Segment, Table
 
 #: A distance between baselines over this many times the usual one starts a paragraph.
 LOOSE = 1.3
+#: A gap within a line, in font sizes, that makes it a row of its own.
+PARTED = 3.0
 #: Difference in size that separates styles.
 SIZE_STEP = 0.07
 
@@ -29,6 +31,10 @@ class Line:
     rtl: bool
     #: x at which the text after a bullet or number starts; the left edge without one.
     hang: float
+    #: It has parts far from each other, as a label and its value.
+    parted: bool = False
+    #: The PDF's outline has an entry of these words for this page.
+    named: bool = False
 
     @property
     def style(self) -> tuple[bool, bool]:
@@ -62,7 +68,7 @@ class Block:
     hang: float = 0.0
     #: Empty space above it in its column, in font sizes; large at the column's top.
     space: float = 9.0
-    #: Whether its last line reaches the right edge of the column.
+    #: Whether its last line reaches well to the end of the column.
     full: bool = False
     #: Bullet or number that it starts with.
     marker: str | None = None
@@ -90,13 +96,19 @@ class Block:
         return self.table is None and not self.picture
 
 
-def blocks_of(page: int, region: Region, words: Container[str]) -> list[Block]:
-    """The blocks of one region of a page, in reading order."""
+def blocks_of(
+    page: int, region: Region, words: Container[str], titles: Container[str] = ()
+) -> list[Block]:
+    """The blocks of one region of a page, in reading order.
+
+    `words` are the words of the document; `titles` what the outline names on this page, as
+    `text.plain_title` gives them.
+    """
     column = geometry.union(piece.box for piece in region.pieces)
     stops = [piece for piece in region.pieces if piece.segment is None]
     segments = [piece.segment for piece in region.pieces if piece.segment]
     blocks: list[Block] = []
-    lines = [_line(row) for row in tables.rows_of(segments)]
+    lines = [_line(row, titles) for row in tables.rows_of(segments)]
     for piece in sorted(stops, key=lambda piece: piece.box.top):
         above = [line for line in lines if line.box.middle < piece.box.middle]
         lines = [line for line in lines if line.box.middle >= piece.box.middle]
@@ -106,7 +118,7 @@ def blocks_of(page: int, region: Region, words: Container[str]) -> list[Block]:
     return blocks + _paragraphs(page, lines, column, words)
 
 
-def _line(row: tables.Row) -> Line:
+def _line(row: tables.Row, titles: Container[str]) -> Line:
     """One line from the segments of a row."""
     segments = row.segments
     chars = sum(segment.chars for segment in segments)
@@ -126,6 +138,18 @@ def _line(row: tables.Row) -> Line:
         mono=mono,
         rtl=rtl,
         hang=_hang(segments, content, box),
+        parted=_parted(segments, content),
+        named=len(content) < 200 and text.plain_title(content) in titles if titles else False,
+    )
+
+
+def _parted(segments: Sequence[Segment], content: str) -> bool:
+    """Whether a wide gap lies inside a line, other than behind a bullet or number."""
+    if len(segments) < 2 or text.marker(content) == segments[0].text:
+        return False
+    return any(
+        after.box.left - before.box.right > PARTED * after.size
+        for before, after in pairwise(segments)
     )
 
 
@@ -192,6 +216,8 @@ def _space(blocks: Sequence[Block], lines: Sequence[Line]) -> float:
 def _breaks(current: Sequence[Line], line: Line, column: geometry.Box, leading: float) -> bool:
     """Whether `line` starts a paragraph after the lines of `current`."""
     last = current[-1]
+    if line.named or last.named or line.parted or last.parted:
+        return not (line.style[1] and last.style[1])
     size = max(last.size, line.size)
     if abs(last.size - line.size) > SIZE_STEP * size and not _inline(last, line):
         return True
@@ -224,8 +250,8 @@ def _phrase(last: Line, line: Line, step: float, leading: float) -> bool:
 def _inline(last: Line, line: Line) -> bool:
     """Whether two sizes may be one paragraph.
 
-    They may when one line is a mere sign or two, as in formulas, and when the sizes differ as those of
-    two fonts on one line do and the sentence runs on.
+    They may when one line is a mere sign or two, as in formulas, and when the sizes differ as those
+    of two fonts on one line do and the sentence runs on.
     """
     close = abs(last.size - line.size) < 0.14 * max(last.size, line.size)
     return min(last.chars, line.chars) <= 2 or (close and text.continues(last.text, line.text))
@@ -298,7 +324,7 @@ def _block(
         left=lines[0].box.left,
         hang=lines[0].hang,
         space=space,
-        full=edge < 0.12 * column.width,
+        full=edge < 0.3 * column.width,
         marker=text.marker(content),
         code=_code(lines) if mono else [],
     )

@@ -26,6 +26,15 @@ from haiku.rag.convert.pdf.page import Page
 class PdfPipeline(NativePdfPipeline):  # type: ignore[misc]
     """Docling's native pipeline with structure: no model, no rendering, no image bytes."""
 
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the pipeline; what this project raises inside comes out as it is, not wrapped."""
+        try:
+            return super().execute(*args, **kwargs)
+        except RuntimeError as error:
+            if isinstance(error.__cause__, exceptions.HaikuRAGError):
+                raise error.__cause__ from None
+            raise
+
     def _build_document(self, conv_res: Any) -> Any:
         """Read the pages; a damaged one is recorded and leaves the others standing."""
         backend: PdfBackend = conv_res.input._backend
@@ -60,7 +69,12 @@ class PdfPipeline(NativePdfPipeline):  # type: ignore[misc]
         )
         doc = DoclingDocument(name=Path(name).stem, origin=origin)
         pages, self._pages = self._pages, []
-        assemble.fill(doc, pages, conv_res.input._backend.outline())
+        backend: PdfBackend = conv_res.input._backend
+        assemble.fill(doc, pages, backend.outline())
+        if backend.damaged:
+            if not (doc.texts or doc.tables or doc.pictures):
+                raise exceptions.DocumentCorrupt(f"{name} is damaged: nothing in it can be read")
+            _record(conv_res, "the file is damaged; what could be read is kept", None)
         conv_res.document = doc
         return conv_res
 
@@ -70,7 +84,7 @@ class PdfPipeline(NativePdfPipeline):  # type: ignore[misc]
         return isinstance(backend, PdfBackend)
 
 
-def _record(conv_res: Any, message: str, page: int) -> None:
+def _record(conv_res: Any, message: str, page: int | None) -> None:
     conv_res.errors.append(
         ErrorItem(
             component_type=DoclingComponentType.DOCUMENT_BACKEND,

@@ -127,7 +127,7 @@ def _runs_on(before: Block, block: Block) -> bool:
     if block.role != "text" or not block.is_text or before.role == "code":
         return False
     last = before.spans[-1]
-    moved = block.page != last.page or block.box.top < last.box.top
+    moved = block.page != last.page or block.box.top < last.box.bottom - block.size
     near = 0 <= block.page - last.page <= 2
     alike = abs(block.size - before.size) < 0.07 * before.size and block.bold == before.bold
     return moved and near and alike and before.full and text.continues(before.text, block.text)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from haiku.rag.convert.pdf import geometry
+from haiku.rag.convert.pdf import geometry, text
 from haiku.rag.convert.pdf.page import Cell, Grid, Segment, Table
 
 #: Rows a table without rules must have; two are enough between rules.
@@ -112,13 +112,13 @@ def _headers(table: Table) -> int:
     if count and count < table.rows - 1:
         return min(count, 3)
     first = [cell.text for cell in lines[0]]
-    plain = all(first) and not any(_numeric(text) for text in first)
+    plain = all(first) and not any(map(_numeric, first))
     return 1 if plain and table.rows > 1 else 0
 
 
-def _numeric(text: str) -> bool:
-    digits = sum(character.isdigit() for character in text)
-    return digits * 2 > len(text.replace(" ", ""))
+def _numeric(words: str) -> bool:
+    digits = sum(character.isdigit() for character in words)
+    return digits * 2 > len(words.replace(" ", ""))
 
 
 def aligned(
@@ -231,6 +231,8 @@ def _convincing(columns: Sequence[list[tuple[int, Segment]]], rows: int) -> bool
     for column in columns:
         texts = [segment.text for _, segment in column]
         if len(column) < 0.5 * rows or median(map(len, texts)) > LONGEST_CELL:
+            return False
+        if all(text.marker(words) == words for words in texts):
             return False
         size = median(segment.size for _, segment in column)
         for edge in ("left", "right", "centre"):

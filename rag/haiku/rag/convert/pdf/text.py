@@ -150,6 +150,12 @@ def is_plain_bullet(text: str) -> bool:
     return _BARE_BULLET.match(text) is not None
 
 
+def plain_title(words: str) -> str:
+    """A heading without its number, spaces and punctuation, for comparison."""
+    words = NUMBERING.sub("", words, count=1)
+    return re.sub(r"[\W_]+", "", words).casefold()
+
+
 def is_bullet(mark: str) -> bool:
     """Whether a marker is a bullet rather than a number or letter."""
     return not any(character.isalnum() for character in mark)
