@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from haiku.rag import ids, uris
 from haiku.rag.exceptions import DatabaseExists, DatabaseNotFound, ReadOnly, StoreError
-from haiku.rag.store import legs, migrations, reading, records, schema, settings
+from haiku.rag.store import indexes, legs, migrations, reading, records, schema, settings
 from haiku.rag.store.commit import Committer
 from haiku.rag.store.info import StoreInfo, StoreStats
 from haiku.rag.store.snapshot import Snapshot
 from haiku.rag.store.tables import Tables, create_table, locate, open_table
 from haiku.rag.store.threads import Threads
-from haiku.rag.store.upkeep import Upkeep, coverage
+from haiku.rag.store.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import os
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from haiku.rag.store.changes import Change, Outcome
     from haiku.rag.store.commit import Step, StillMine
     from haiku.rag.store.info import UpkeepReport
-
-_log = logging.getLogger(__name__)
 
 
 class Store:
@@ -59,7 +56,7 @@ class Store:
             tables, self._threads, found.identity, config.collect_after, self.stats
         )
         self._upkeep = Upkeep(tables, self._threads, self._committer, config, self.stats)
-        self._upkeep_task: asyncio.Task[None] | None = None
+        self._upkeep_task: asyncio.Task[UpkeepReport] | None = None
 
     @classmethod
     async def create(
@@ -203,7 +200,7 @@ class Store:
             indexes=[
                 index
                 for name, dataset in view.datasets.items()
-                for index in coverage(dataset, name)
+                for index in indexes.coverage(dataset, name)
             ],
             bytes=_bytes(self.path),
         )
@@ -214,16 +211,7 @@ class Store:
 
     def _schedule_upkeep(self) -> None:
         if self._upkeep_task is None or self._upkeep_task.done():
-            self._upkeep_task = asyncio.create_task(self._keep_up())
-
-    async def _keep_up(self) -> None:
-        try:
-            if await self._upkeep.due():
-                await self._upkeep.run()
-        except (OSError, StoreError) as error:
-            self.stats.upkeep_errors += 1
-            self.stats.last_upkeep_error = str(error)
-            _log.warning("upkeep of %s failed: %s", self.path, error)
+            self._upkeep_task = asyncio.create_task(self._upkeep.run())
 
 
 def _create(database: str, identity: EmbeddingIdentity) -> None:

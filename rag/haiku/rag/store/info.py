@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class UpkeepReport:
     compacted: bool = False
     #: "table.column" of indexes that were made.
     created: Sequence[str] = ()
-    #: "table" of those whose indexes were brought up to date.
+    #: Tables whose indexes were brought up to date.
     updated: Sequence[str] = ()
     #: What could not be done because another process was at it; it is tried again later.
     postponed: Sequence[str] = ()
@@ -118,4 +118,4 @@ class StoreStats:
     indexes_updated: int = 0
     #: Failures of upkeep; a commit never fails for them.
     upkeep_errors: int = 0
-    last_upkeep_error: str | None = field(default=None)
+    last_upkeep_error: str | None = None

@@ -97,8 +97,7 @@ class Snapshot:
 
     async def docling(self, row: Row) -> bytes | None:
         """The DoclingDocument as JSON compressed with zstandard, or None if there is none."""
-        data = await self._document(row, "docling")
-        return data  # type: ignore[no-any-return]
+        return await self._document(row, "docling")  # type: ignore[no-any-return]
 
     async def _document(self, row: Row, column: str) -> Any:
         documents = self._view.datasets[schema.DOCUMENTS]

@@ -1,0 +1,97 @@
+"""The indexes of a table: what they cover, and bringing them up to date. Blocking.
+
+New fragments are gathered into one *before* an index takes them in: compacting what an index covers
+would rewrite the index. An index takes them in as a new segment, and its segments are merged when
+there are many: the cost of a commit stays the same however large the table is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from haiku.rag.store import schema
+from haiku.rag.store.info import IndexCoverage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Segments of an index before they are merged into one.
+SEGMENTS = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """What the indexes of a table do not cover yet."""
+
+    fragments: int
+    rows: int
+
+
+def columns_of(table: str) -> Iterator[str]:
+    """The columns of a table that are to have an index."""
+    yield from schema.SCALAR_INDEXES[table]
+    if table == schema.FULL_TEXT[0]:
+        yield schema.FULL_TEXT[1]
+
+
+def missing(dataset: Any, table: str) -> list[str]:
+    """Columns whose index is not there though there are rows: none is made over zero rows."""
+    if not dataset.count_rows():
+        return []
+    there = {name for index in dataset.describe_indices() for name in index.field_names}
+    return [column for column in columns_of(table) if column not in there]
+
+
+def create(dataset: Any, table: str, column: str) -> None:
+    """Make the index of a column."""
+    if (table, column) == schema.FULL_TEXT:
+        dataset.create_scalar_index(column, "INVERTED", **schema.FULL_TEXT_OPTIONS)
+    else:
+        dataset.create_scalar_index(column, "BTREE")
+
+
+def coverage(dataset: Any, table: str) -> list[IndexCoverage]:
+    """How far the indexes of a table reach; one that is not there is left out."""
+    rows = _rows_by_fragment(dataset)
+    found = []
+    for index in dataset.describe_indices():
+        outside = sum(n for f, n in rows.items() if f not in _fragments(index))
+        found += [
+            IndexCoverage(table=table, column=name, unindexed_rows=outside)
+            for name in index.field_names
+        ]
+    return found
+
+
+def backlog(dataset: Any) -> Backlog:
+    """What is outside at least one index."""
+    covered = [_fragments(index) for index in dataset.describe_indices()]
+    outside = [
+        rows
+        for fragment, rows in _rows_by_fragment(dataset).items()
+        if any(fragment not in fragments for fragments in covered)
+    ]
+    return Backlog(fragments=len(outside), rows=sum(outside))
+
+
+def gather(dataset: Any) -> None:
+    """Compact the fragments that no index covers into as few as possible."""
+    covered = {f for index in dataset.describe_indices() for f in _fragments(index)}
+    present = covered & _rows_by_fragment(dataset).keys()
+    dataset.optimize.compact_files(excluded_fragment_ids=sorted(present))
+
+
+def extend(dataset: Any) -> None:
+    """Have every index cover every row."""
+    segments = max((len(index.segments) for index in dataset.describe_indices()), default=0)
+    merged = 0 if segments < SEGMENTS else segments
+    dataset.optimize.optimize_indices(num_indices_to_merge=merged)
+
+
+def _rows_by_fragment(dataset: Any) -> dict[int, int]:
+    return {f.fragment_id: f.metadata.num_rows for f in dataset.get_fragments()}
+
+
+def _fragments(index: Any) -> set[int]:
+    return {fragment for segment in index.segments for fragment in segment.fragment_ids}
