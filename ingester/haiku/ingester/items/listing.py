@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from haiku.ingester.items.tables import AnyRow
 
-_BATCH = 1000  # rows read between two turns of the event loop
+_BATCH = 4000  # rows read between two turns of the event loop
 _LOOKUP = 500  # values in one IN list
+_STATES = {state.value: state for state in State}
 
 _LISTED = (
     items.c.source_id,
@@ -100,7 +101,7 @@ async def count_known(connection: AsyncConnection, source_id: str) -> int:
 
 def _as_known(row: AnyRow) -> Known:
     uri, mark, state, identity, content_hash, size, skip = row
-    return Known(uri, mark, State(state), identity, content_hash, size, skip)
+    return Known(uri, mark, _STATES[state], identity, content_hash, size, skip)
 
 
 async def counts(connection: AsyncConnection) -> dict[str, dict[State, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,9 +67,8 @@ class RequestKind(StrEnum):
 # --- said by sources --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What a source says of one object, cheaply."""
+class Observation(NamedTuple):
+    """What a source says of one object, cheaply: a sweep makes one of every object."""
 
     uri: str
     #: Opaque; equal marks mean equal content, e.g. size, mtime, ctime and inode.
@@ -82,8 +81,7 @@ class Observation:
     skip: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What the items database knows of one object, to compare a listing with."""
 
     uri: str

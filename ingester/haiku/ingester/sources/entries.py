@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from urllib.parse import quote_from_bytes
@@ -15,20 +16,28 @@ _SAFE = "-._~!$&'()*+,;=:@"
 #: Reasons for which an object that is there is not wanted.
 LINK, SPECIAL, TOO_LARGE = "link", "special", "too_large"
 
+#: Whether a name is the same in a URI, as nearly all are.
+_is_plain = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@]*").fullmatch
+
 
 def encode_name(name: str) -> str:
     """One path segment of a URI from a file name, whatever bytes it has."""
-    return quote_from_bytes(os.fsencode(name), safe=_SAFE)
+    return name if _is_plain(name) else quote_from_bytes(os.fsencode(name), safe=_SAFE)
 
 
 def mark_of(status: os.stat_result) -> str:
     """Size, mtime, ctime and inode, hexadecimal: what changes when a file's bytes may have."""
-    return f"{status.st_size:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}-{status.st_ino:x}"
+    return "%x-%x-%x-%x" % (  # noqa: UP031 - made of every file, and twice as fast as an f-string
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+    )
 
 
 def identity_of(status: os.stat_result) -> str:
     """Device and inode: what a rename keeps."""
-    return f"{status.st_dev:x}:{status.st_ino:x}"
+    return "%x:%x" % (status.st_dev, status.st_ino)  # noqa: UP031 - as above
 
 
 def same_bytes(before: str, after: str) -> bool:

@@ -59,19 +59,16 @@ class Matcher:
             relative: POSIX path below the root; ends with "/" for a folder.
             name: its last part, without "/".
         """
-        return self._may_match(relative, name) and self._spec.match_file(relative)
-
-    def matches_within(self, relative: str) -> bool:
-        """Whether a file's path matches, by itself or by a folder it is in."""
-        return self._spec.match_file(relative)
-
-    def _may_match(self, relative: str, name: str) -> bool:
         return (
             name.endswith(self._suffixes)
             or name in self._names
             or name.startswith(self._prefixes)
             or (self._others is not None and self._others.search(relative) is not None)
-        )
+        ) and self._spec.match_file(relative)
+
+    def matches_within(self, relative: str) -> bool:
+        """Whether a file's path matches, by itself or by a folder it is in."""
+        return self._spec.match_file(relative)
 
 
 class Patterns:
