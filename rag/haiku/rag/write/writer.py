@@ -1,0 +1,133 @@
+"""Turns files and documents into revisions: the steps before the commit."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from haiku.rag import ids
+from haiku.rag.config import AppConfig
+from haiku.rag.records import NewChunk
+from haiku.rag.store.changes import NewRevision
+from haiku.rag.write import worker
+from haiku.rag.write.prepared import Prepared
+
+if TYPE_CHECKING:
+    import numpy as np
+    from haiku.rag.convert.pool import WorkerPool
+    from numpy.typing import NDArray
+
+    from haiku.rag.embed import EmbedQueue
+    from haiku.rag.store import Store
+
+
+def pipeline_fingerprint(config: AppConfig) -> str:
+    """What makes a revision: converter and options, chunker, embedder, as 16 hexadecimal digits.
+
+    Documents whose fingerprint is another are outdated, whatever their bytes.
+    """
+    from haiku.rag.chunk import chunker_version
+    from haiku.rag.convert import pipeline_version
+    from haiku.rag.embed import identity, max_tokens
+
+    parts = {
+        "convert": pipeline_version(config.processing),
+        "chunk": chunker_version(config.processing),
+        "tokens": max_tokens(config.embeddings.model),
+        "embed": str(identity(config.embeddings.model)),
+    }
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Writer:
+    """Prepares documents in worker processes and gives them vectors. Safe for concurrent use."""
+
+    def __init__(
+        self, *, store: "Store", pool: "WorkerPool", queue: "EmbedQueue", config: AppConfig
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.fingerprint = pipeline_fingerprint(config)
+        #: Vectors taken from earlier revisions instead of embedding their text again.
+        self.reused = 0
+        #: Texts embedded.
+        self.embedded = 0
+        self._pool = pool
+        self._queue = queue
+
+    async def warm(self) -> None:
+        """Start the workers and have them import what they need."""
+        await self._pool.warm(worker.warm_up, self.config)
+
+    async def prepare_file(
+        self, path: Path, *, name: str, declared: str | None = None, forced: bool = False
+    ) -> Prepared:
+        """Convert and chunk a local file in a worker process.
+
+        Raises:
+            ConvertError: any of its tree.
+        """
+        return await self._pool.run(
+            worker.prepare_file, str(path), name, declared, self.config, forced
+        )
+
+    async def prepare_packed(self, packed: bytes, *, title: str | None = None) -> Prepared:
+        """Chunk a packed DoclingDocument in a worker process."""
+        return await self._pool.run(worker.prepare_packed, packed, self.config, title)
+
+    async def convert(
+        self, path: Path, *, name: str, declared: str | None = None, forced: bool = False
+    ) -> bytes:
+        """Convert a local file in a worker process, and pack the document."""
+        return await self._pool.run(
+            worker.convert_only, str(path), name, declared, self.config, forced
+        )
+
+    async def chunk(self, packed: bytes) -> list[NewChunk]:
+        """The chunks of a packed document, made in a worker process."""
+        return await self._pool.run(worker.chunk_packed, packed, self.config)
+
+    async def revise(self, prepared: Prepared) -> NewRevision:
+        """The revision of a prepared document: known texts keep their vectors, others are embedded.
+
+        Raises:
+            EmbedError: the texts could not be embedded.
+        """
+        return NewRevision(
+            revision=ids.new_id(),
+            content=prepared.content,
+            docling=prepared.docling,
+            chunks=prepared.chunks,
+            vectors=await self.vectors(prepared.chunks),
+            items=prepared.items,
+        )
+
+    async def vectors(self, chunks: Sequence[NewChunk]) -> "NDArray[np.float32]":
+        """Vectors of shape (len(chunks), dim) for the chunks' texts."""
+        import numpy as np
+
+        identity = self.store.identity
+        result = np.empty((len(chunks), identity.dim), dtype=np.float32)
+        if not chunks:
+            return result
+        hashes = [identity.text_hash(chunk.text) for chunk in chunks]
+        known = await self.store.known_vectors(list(dict.fromkeys(hashes)))
+        missing = {
+            digest: chunk.text
+            for digest, chunk in zip(hashes, chunks, strict=True)
+            if digest not in known
+        }
+        self.reused += len(chunks) - len(missing)
+        if missing:
+            embedded = await self._queue.embed(list(missing.values()))
+            self.embedded += len(missing)
+            known.update(zip(missing, embedded, strict=True))
+        for place, digest in enumerate(hashes):
+            result[place] = known[digest]
+        return result
+
+    async def close(self, grace: float = 0.0) -> None:
+        """End the workers and the embedding queue."""
+        await asyncio.gather(self._pool.close(grace), self._queue.close())

@@ -1,0 +1,33 @@
+"""`make bench`: prints the table."""
+
+import argparse
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import measures
+
+
+def main() -> None:
+    """Run what is asked for, all by default."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("names", nargs="*", default=["commands", "latency", "throughput"])
+    parser.add_argument("--files", type=int, default=300, help="files of the mixed folder")
+    parser.add_argument("--saves", type=int, default=40, help="saves of a small file")
+    parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
+    options = parser.parse_args()
+    runs = {
+        "commands": lambda base: measures.commands(base, options.repeats),
+        "latency": lambda base: measures.latency(base, options.saves),
+        "throughput": lambda base: measures.throughput(base, options.files),
+    }
+    table = Table("what", "measured", "target", "note", title=measures.machine())
+    for name in options.names:
+        with measures.scratch(name) as base:
+            for figure in runs[name](base):
+                table.add_row(figure.what, figure.value, figure.target, figure.note)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()
