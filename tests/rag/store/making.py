@@ -1,6 +1,7 @@
 """What the store's tests are made of: revisions, stores, and the invariants to check."""
 
 from collections import Counter
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ CONFIG = StorageConfig()
 
 def unit(seed: int | str) -> np.ndarray:
     """A unit vector that depends on the seed alone."""
-    number = int.from_bytes(str(seed).encode()[-7:].rjust(7, b"\0"), "big")
+    number = int.from_bytes(sha256(repr(seed).encode()).digest()[:7], "big")
     vector = np.random.default_rng(number).normal(size=DIM).astype(np.float32)
     return vector / np.linalg.norm(vector)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from haiku.rag import ids
 from haiku.rag.exceptions import StoreBusy, StoreError
+from haiku.rag.store import indexes, reading, records, revisions, schema
 from haiku.rag.store import plan as planning
-from haiku.rag.store import reading, records, revisions, schema
 from haiku.rag.store.changes import Outcome, Put
 from haiku.rag.store.threads import clock
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     StillMine = Callable[[], Awaitable[Sequence[bool]]]
     #: Awaited with a name before each step of a commit; tests make it fail or wait.
     Step = Callable[[str], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
 
 #: Lost merges and repeated appends before a commit gives up.
 TRIES = 40
@@ -131,6 +134,8 @@ class Committer:
         for table in schema.APPENDED:
             await self.step(f"append {table}")
             versions[table] = await self._threads.finish(self._append_table, table, tables[table])
+        await self.step("index")
+        await self._threads.finish(self._index_words)
         return records.Versions(
             documents=versions[schema.DOCUMENTS],
             items=versions[schema.ITEMS],
@@ -150,6 +155,16 @@ class Committer:
                     f"them is visible: {error}"
                 ) from error
         return int(dataset.version)
+
+    def _index_words(self) -> None:
+        """Make the full-text index before its first rows become visible: a search without it
+        would not fold case or find stems. Without success upkeep tries again."""
+        try:
+            indexes.ensure_full_text(self._tables.latest(schema.CHUNKS))
+        except Exception as error:  # noqa: BLE001 - a commit never fails for an index
+            self._stats.upkeep_errors += 1
+            self._stats.last_upkeep_error = str(error)
+            _log.warning("%s: no full-text index yet: %s", self._tables.database, error)
 
     async def _merge(self, meta: Any, base: Base, group: _Group) -> bool:
         group.token = ids.new_token()

@@ -13,7 +13,7 @@ from haiku.rag.store import indexes, legs, migrations, reading, records, schema,
 from haiku.rag.store.commit import Committer
 from haiku.rag.store.info import StoreInfo, StoreStats
 from haiku.rag.store.snapshot import Snapshot
-from haiku.rag.store.tables import Tables, create_table, locate, open_table
+from haiku.rag.store.tables import Tables, create_table, locate, open_table, table_exists
 from haiku.rag.store.threads import Threads
 from haiku.rag.store.upkeep import Upkeep
 
@@ -216,7 +216,7 @@ class Store:
 
 def _create(database: str, identity: EmbeddingIdentity) -> None:
     """Make the tables, `settings` last: a database without it does not exist."""
-    if _exists(database):
+    if table_exists(database, schema.SETTINGS):
         raise DatabaseExists(
             f"a database is already at {database}; open it, or choose another path"
         )
@@ -239,14 +239,6 @@ def _make_folder(database: str) -> None:
         raise StoreError(f"no database can be made at {database}: {error}") from error
 
 
-def _exists(database: str) -> bool:
-    try:
-        open_table(database, schema.SETTINGS)
-    except DatabaseNotFound:
-        return False
-    return True
-
-
 def _check_left_over(database: str, identity: EmbeddingIdentity) -> None:
     """Refuse the tables that a creation for another embedder left when it was killed."""
     dim = open_table(database, schema.CHUNKS).schema.field("vector").type.list_size
@@ -265,7 +257,13 @@ def _open(tables: Tables, identity: EmbeddingIdentity | None, read_only: bool) -
         settings.check_identity(found.identity, identity, tables.database)
     if not read_only and found.schema_version < schema.SCHEMA_VERSION:
         found = migrations.migrate(tables)
-    tables.view()
+    try:
+        tables.view()
+    except DatabaseNotFound as error:
+        raise StoreError(
+            f"{tables.database} is damaged: one of its tables is missing; restore the folder from "
+            "a copy, or make a new database"
+        ) from error
     return found
 
 

@@ -51,6 +51,13 @@ def create(dataset: Any, table: str, column: str) -> None:
         dataset.create_scalar_index(column, "BTREE")
 
 
+def ensure_full_text(chunks: Any) -> None:
+    """Make the full-text index if there are rows and it is not there."""
+    table, column = schema.FULL_TEXT
+    if column in missing(chunks, table):
+        create(chunks.checkout_version(chunks.version), table, column)
+
+
 def coverage(dataset: Any, table: str) -> list[IndexCoverage]:
     """How far the indexes of a table reach; one that is not there is left out."""
     rows = _rows_by_fragment(dataset)

@@ -54,6 +54,8 @@ def page(meta: Any, where: str | None, limit: int | None, offset: int) -> list[R
     """Live rows, the newest first."""
     from lance.dataset import ColumnOrdering
 
+    if limit is not None and limit < 1:
+        return []
     scanner = meta.scanner(
         columns=list(records.ROW_COLUMNS),
         filter=sql.both(LIVE, where),

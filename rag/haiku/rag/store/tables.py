@@ -45,32 +45,52 @@ def open_table(database: str, table: str) -> Any:
     """
     import lance
 
+    path = table_path(database, table)
+    if not uris.is_uri(path) and not Path(path).is_dir():
+        raise _not_found(database)
     try:
-        return lance.dataset(table_path(database, table))
-    except ValueError as error:
+        return lance.dataset(path)
+    except (ValueError, OSError) as error:
         if "not found" in str(error).lower():
-            raise DatabaseNotFound(
-                f"no database at {database}; create one with `haiku-rag init --db {database}`"
-            ) from None
+            raise _not_found(database) from None
         raise StoreError(f"the table {table} of {database} cannot be read: {error}") from error
-    except OSError as error:
-        raise StoreError(f"the table {table} of {database} cannot be read: {error}") from error
+
+
+def _not_found(database: str) -> DatabaseNotFound:
+    return DatabaseNotFound(
+        f"no database at {database}; create one with `haiku-rag init --db {database}`"
+    )
 
 
 def create_table(database: str, table: str, rows: pa.Table) -> bool:
     """Create a table with its first rows; False when there is one already.
 
+    Lance's own "create" lets a second creator write over the first: it checks before it writes.
+    Here the commit itself is exclusive.
+
     Raises:
         StoreError: it cannot be written.
     """
     import lance
+    from lance.fragment import write_fragments
 
+    path = table_path(database, table)
     try:
-        lance.write_dataset(rows, table_path(database, table), mode="create")
+        fragments = write_fragments(rows, path, mode="create") if rows.num_rows else []
+        first = lance.LanceOperation.Overwrite(rows.schema, fragments)
+        lance.LanceDataset.commit(path, first, max_retries=0)
     except OSError as error:
-        if "already exists" in str(error).lower():
+        if table_exists(database, table):
             return False
         raise StoreError(f"the table {table} cannot be created in {database}: {error}") from error
+    return True
+
+
+def table_exists(database: str, table: str) -> bool:
+    try:
+        open_table(database, table)
+    except DatabaseNotFound:
+        return False
     return True
 
 
