@@ -59,7 +59,9 @@ def _odf(kind: str) -> bytes:
         parts = [table]
     else:
         page = DrawPage("page1", name="One")
-        page.append(Frame.text_frame("Forty oak trees.", size=("7cm", "5cm"), position=("1cm", "1cm")))
+        page.append(
+            Frame.text_frame("Forty oak trees.", size=("7cm", "5cm"), position=("1cm", "1cm"))
+        )
         parts = [page]
     for part in parts:
         document.body.append(part)
@@ -115,14 +117,16 @@ def _saved(save: Callable[[io.BytesIO], object]) -> bytes:
 
 
 _TEXTS = {
-    "md": "# Oaks\n\nForty *oak* trees.\n\n## Care\n\n- water\n- light\n\n|tree|count|\n|-|-|\n|oak|40|\n",
+    "md": "# Oaks\n\nForty *oak* trees.\n\n## Care\n\n- water\n- light\n\n"
+    "|tree|count|\n|-|-|\n|oak|40|\n",
     "html": "<html><head><title>Oak Page</title></head><body><p>Before it all.</p><h1>Oaks</h1>"
     "<p>Forty oak trees.</p></body></html>",
     "adoc": "= Oak Manual\n\n== Care\n\nForty oak trees.\n\n* water\n* light\n",
     "csv": "tree,count\noak,40\nash,2\n",
     "txt": "Forty oak trees.\n\nThey stand.\n",
     "vtt": "WEBVTT\n\n00:00.000 --> 00:02.000\nForty oak trees.\n",
-    "tex": "\\documentclass{article}\n\\title{Oak \\textbf{Paper}}\n\\begin{document}\n\\maketitle\n"
+    "tex": "\\documentclass{article}\n\\title{Oak \\textbf{Paper}}\n\\begin{document}\n"
+    "\\maketitle\n"
     "\\section{Care}\nForty oak trees.\n\\end{document}\n",
     "eml": "From: Ann <ann@example.org>\nTo: bob@example.org\nSubject: Oak news\n"
     "Date: Mon, 1 Jan 2024 10:00:00 +0000\nMessage-ID: <1@example.org>\nMIME-Version: 1.0\n"

@@ -114,6 +114,8 @@ def _convert(
     options: ConvertOptions,
     notes: list[str],
 ) -> tuple[str | None, DoclingDocument]:
+    if path.stat().st_size == 0:
+        return None, DoclingDocument(name=_stem(name))
     if kind.format in _NEEDS_OFFICE:
         raise UnsupportedFormat(
             f"{name} is a {_NEEDS_OFFICE[kind.format]} file, which needs LibreOffice to be read; "

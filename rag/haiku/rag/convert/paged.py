@@ -52,7 +52,7 @@ def convert_pdf(
         raise
     # Parsers raise anything at all on hostile bytes; whatever it is, these bytes are no document.
     except Exception as error:
-        raise _failure(name, error) from error
+        raise _failure(path, name, error) from error
     if result.status not in (ConversionStatus.SUCCESS, ConversionStatus.PARTIAL_SUCCESS):
         raise _corrupt(name, "; ".join(e.error_message for e in result.errors) or "no page")
     notes.extend(error.error_message for error in result.errors)
@@ -122,13 +122,15 @@ def _probe(path: Path, name: str) -> str | None:
         document.close()
 
 
-def _failure(name: str, error: BaseException) -> ConvertError:
+def _failure(path: Path, name: str, error: BaseException) -> ConvertError:
     """The error of our tree for whatever the pipeline raised, naming the document."""
     cause: BaseException | None = error
     last = error
     while cause is not None:
         if isinstance(cause, DocumentEncrypted):
             return _locked(name)
+        if isinstance(cause, ConvertError):
+            return type(cause)(str(cause).replace(path.name, name))
         last, cause = cause, cause.__cause__
     return _corrupt(name, last)
 

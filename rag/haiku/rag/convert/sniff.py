@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 #: Bytes of the beginning and of the end that are looked at.
 HEAD = 65_536
 TAIL = 4_096
-#: Most control characters that text may hold: share of the bytes looked at.
-MAX_CONTROL = 0.02
+#: Most control characters that text may hold, as a share of its bytes: when it is UTF-8, and when
+#: it is some legacy encoding, of which every byte string is one.
+MAX_CONTROL, MAX_CONTROL_LEGACY = 0.1, 0.002
 #: Media types that say nothing about the content.
 _GENERIC = {"application/octet-stream", "binary/octet-stream", "application/x-download", ""}
 
@@ -142,7 +143,7 @@ def as_text(head: bytes) -> bytes | None:
     head = head.removeprefix(codecs.BOM_UTF8)
     if _valid_utf8(head):
         return None if _too_controlled(head, MAX_CONTROL) else head
-    legacy = b"\0" not in head and not _too_controlled(head, MAX_CONTROL / 10)
+    legacy = b"\0" not in head and not _too_controlled(head, MAX_CONTROL_LEGACY)
     return head if legacy else None
 
 

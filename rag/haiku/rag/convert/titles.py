@@ -68,7 +68,8 @@ def of_latex(text: str) -> str | None:
     while end < len(text) and depth and end - match.end() < 2_000:
         depth += {"{": 1, "}": -1}.get(text[end], 0)
         end += 1
-    return tidy(_TEX_COMMAND.sub(" ", text[match.end() : end - 1]))
+    plain = re.sub(r"\\([&%$#_])", r"\1", text[match.end() : end - 1])
+    return tidy(_TEX_COMMAND.sub(" ", plain))
 
 
 def front_matter(text: str) -> tuple[str, str]:
