@@ -164,11 +164,15 @@ async def test_missing_root_names_key_and_path(root: Path, make_source: Any) -> 
 async def test_root_replaced_during_the_listing(root: Path, make_source: Any) -> None:
     (root / "file").write_text("x")
     source = make_source()
-    with pytest.raises(SourceMissing, match="replaced"):
+
+    async def replace_meanwhile() -> None:
         async for _ in source.list():
-            if root.exists() and (root / "file").exists():
+            if (root / "file").exists():
                 root.rename(root.parent / "away")
                 root.mkdir()
+
+    with pytest.raises(SourceMissing, match="replaced"):
+        await replace_meanwhile()
 
 
 async def test_gitignore_files_rule_their_folders(

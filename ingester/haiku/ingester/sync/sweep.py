@@ -83,7 +83,7 @@ class Sweep:
             known = self._missing.pop(observation.uri, None)
             if known is not None and _is_same(known, observation):
                 continue
-            moved = self._identities.get(observation.identity or "") if known is None else None
+            moved = self._former(observation) if known is None else None
             if self._is_unsettled(observation, known, listing):
                 self._count("unsettled", 1)
                 self.unsettled(observation.uri, observation.mark)
@@ -93,6 +93,13 @@ class Sweep:
             else:
                 different.append(observation)
         await self._observe(different)
+
+    def _former(self, observation: Observation) -> Known | None:
+        """What a new object may have been. An inode alone proves nothing: they are used again."""
+        former = self._identities.get(observation.identity or "")
+        if former is None or not self.source.same_bytes(former.mark, observation.mark):
+            return None
+        return former
 
     def _is_unsettled(
         self, observation: Observation, known: Known | None, listing: Listing
