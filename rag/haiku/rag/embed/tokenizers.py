@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from haiku.rag.embed import minilm
@@ -44,11 +43,9 @@ class FileTokenizer:
         """Number of tokens, special tokens included."""
         return len(self._tokenizer.encode_batch_fast([encodable(text)])[0])
 
-    def count_words(self, words: Sequence[str]) -> Iterator[int]:
+    def count_words(self, words: Sequence[str]) -> list[int]:
         """Number of tokens of each word."""
-        encoding = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
-        counts = Counter(encoding.word_ids)
-        return (counts[place] for place in range(len(words)))
+        return list(map(len, self._tokenizer.encode_batch_fast(words, add_special_tokens=False)))
 
     def ends(self, text: str) -> list[int]:
         """Where each token ends, in characters; special tokens aside."""
@@ -84,10 +81,14 @@ class CautiousTokenizer:
     SPECIAL = 2
     #: Pieces of the bundled vocabulary of 30,000 are fewer than those of others, at the worst.
     MARGIN = 1.15
+    #: Words remembered at most.
+    REMEMBERED = 100_000
 
     def __init__(self) -> None:
         """Reads the bundled vocabulary. Raises `EmbedderRefused` when its file is damaged."""
-        self._pieces = FileTokenizer(minilm.read_tokenizer())
+        self._tokenizer = FileTokenizer(minilm.read_tokenizer())
+        #: Pieces of the words met so far; a language's words come again and again.
+        self._pieces: dict[str, int] = {}
 
     def count(self, text: str) -> int:
         """Most tokens the text is expected to have, special tokens included."""
@@ -103,17 +104,24 @@ class CautiousTokenizer:
     def _runs(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Start, end and cost of every run, in order."""
         matches = list(_RUN.finditer(text))
-        pieces = self._pieces.count_words([m["word"] for m in matches if m["word"]])
+        self._meet({match["word"] for match in matches if match["word"]})
         owed = 0.0
         for match in matches:
             if match["word"]:
                 # The margin is charged where it has come to a whole token.
-                owed += next(pieces) * self.MARGIN
+                owed += self._pieces[match["word"]] * self.MARGIN
                 cost = math.ceil(owed)
                 owed -= cost
             else:
                 cost = _cost(match)
             yield (*match.span(), cost)
+
+    def _meet(self, words: set[str]) -> None:
+        """Count the words that are new."""
+        if len(self._pieces) > self.REMEMBERED:
+            self._pieces.clear()
+        new = [word for word in words if word not in self._pieces]
+        self._pieces.update(zip(new, self._tokenizer.count_words(new), strict=True))
 
 
 #: One run a match: a word, capitals, blanks, or one character with the blank before it.
