@@ -11,7 +11,8 @@ import pytest
 
 from haiku.ingester.api import Health, Reason
 from haiku.ingester.api.app import create_app
-from haiku.ingester.api.server import Server, address, bind, is_loopback
+from haiku.ingester.api.listening import address, bind, is_loopback
+from haiku.ingester.api.server import Server
 from haiku.ingester.exceptions import PortTaken
 from haiku.rag.exceptions import ConfigError
 

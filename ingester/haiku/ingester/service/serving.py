@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from haiku.ingester.api import Reason
+from haiku.ingester.api import Reason, listening
 from haiku.ingester.exceptions import PortTaken
 
 if TYPE_CHECKING:
@@ -59,17 +60,17 @@ class ControlApi:
         await self._serve(self._socket)
 
     def _bind(self) -> socket.socket:
-        from haiku.ingester.api import server
-
-        bound = server.bind(self._config.host, self._config.port)
-        log.info("health and metrics at %s", server.address(bound))
+        bound = listening.bind(self._config.host, self._config.port)
+        log.info("health and metrics at %s", listening.address(bound))
         return bound
 
     async def _serve(self, sock: socket.socket) -> None:
+        # The web framework takes a second to import; what ingests need not wait for it.
+        await asyncio.to_thread(import_module, "haiku.ingester.api.app")
         from haiku.ingester.api import server
         from haiku.ingester.api.app import create_app
 
-        app = create_app(self._reports, show_reasons=server.is_loopback(sock))
+        app = create_app(self._reports, show_reasons=listening.is_loopback(sock))
         self._socket = None
         self._reports.clear("api")
         running = server.Server(app, sock)
