@@ -106,6 +106,12 @@ def convert_file(
     )
 
 
+def warm_up() -> None:
+    """Import what the commonest formats need, by converting a line of each."""
+    for format_, text in (("md", "# a\n\nb\n"), ("html", "<p>a")):
+        _by_backend(text.encode(), format_, "warm")
+
+
 def _convert(
     path: Path,
     kind: FileType,
@@ -310,4 +316,4 @@ class _Notes(logging.Handler):
             self._notes.append(line)
 
 
-__all__ = ["ConvertOptions", "Converted", "convert_file"]
+__all__ = ["ConvertOptions", "Converted", "convert_file", "warm_up"]

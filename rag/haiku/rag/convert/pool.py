@@ -129,17 +129,20 @@ class WorkerPool:
             return value  # type: ignore[no-any-return]
         raise value
 
-    async def warm(self, function: Callable[..., Any] | None = None, *args: Any) -> None:
+    async def warm(self, function: Callable[..., Any], *args: Any) -> None:
         """Start every worker and run `function` once in each, so that the first call is quick."""
-        payload = worker.pack_call(function or _imports, args)
+        payload = worker.pack_call(function, args)
         taken = [await self._take() for _ in range(self.size)]
         try:
-            for slot in taken:
-                await asyncio.to_thread(self._ensure, slot)
-            await asyncio.gather(*(self._call(slot, payload, START_TIMEOUT) for slot in taken))
+            outcomes = await asyncio.gather(
+                *(self._call(slot, payload, START_TIMEOUT) for slot in taken)
+            )
         finally:
             for slot in taken:
                 self._free.put_nowait(slot)
+        for ok, value in outcomes:
+            if not ok:
+                raise value
 
     async def close(self, grace: float = 0.0) -> None:
         """End all workers; what runs gets `grace` seconds first. Later calls are refused."""
@@ -149,7 +152,7 @@ class WorkerPool:
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        await asyncio.to_thread(self._stop_all)
+        await _in_thread(self._stop_all)
 
     async def __aenter__(self) -> WorkerPool:
         return self
@@ -191,7 +194,7 @@ class WorkerPool:
         try:
             answer = await self._answer(slot, payload, deadline)
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.to_thread(self._discard, slot))
+            await _in_thread(self._discard, slot)
             raise
         self.stats.done += 1
         slot.calls += 1
@@ -199,9 +202,7 @@ class WorkerPool:
         return outcome
 
     async def _answer(self, slot: _Slot, payload: bytes, deadline: float) -> bytes:
-        await asyncio.to_thread(self._ensure, slot)
-        slot.over_memory = False
-        future = slot.pool.schedule(worker.call, args=(payload,), timeout=deadline)
+        future = await _in_thread(self._begin, slot, payload, deadline)
         waiting = asyncio.wrap_future(future)
         watch = asyncio.ensure_future(self._watch(slot, future))
         try:
@@ -214,7 +215,7 @@ class WorkerPool:
             # pebble took the locks before it killed: its pool is whole and has a new process.
             raise self._failure(slot, error, deadline) from None
         except (pebble.ProcessExpired, futures_process.BrokenProcessPool) as error:
-            await asyncio.to_thread(self._discard, slot)
+            await _in_thread(self._discard, slot)
             raise self._failure(slot, error, deadline) from None
         finally:
             watch.cancel()
@@ -252,7 +253,7 @@ class WorkerPool:
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
             if not future.running() and not future.done() and loop.time() - begun > START_TIMEOUT:
-                await asyncio.to_thread(self._discard, slot)
+                await _in_thread(self._discard, slot)
                 raise WorkerUnavailable(
                     f"a conversion worker did not start within {START_TIMEOUT:g} s; "
                     "see whether the machine has memory and processes left"
@@ -264,8 +265,15 @@ class WorkerPool:
 
     # --- processes ----------------------------------------------------------------------------
 
+    def _begin(self, slot: _Slot, payload: bytes, deadline: float) -> Any:
+        """Hand the call to the slot's process, starting one when there is none."""
+        self._refuse_closed()
+        self._ensure(slot)
+        slot.over_memory = False
+        return slot.pool.schedule(worker.call, args=(payload,), timeout=deadline)
+
     def _ensure(self, slot: _Slot) -> None:
-        """Start the slot's pool when it has none, or a broken one."""
+        """Make the slot's pool when it has none, or a broken one."""
         if slot.pool is not None and slot.pool.active:
             return
         self._discard(slot)
@@ -296,12 +304,14 @@ class WorkerPool:
             self._discard(slot)
 
 
-def _imports() -> None:
-    """What most documents need; run in a worker by `warm`."""
-    from haiku.rag.convert import local, serialize
-
-    assert local
-    assert serialize
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run in a thread to its end; a cancellation meanwhile waits for that end."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        raise
 
 
 def _cores() -> int:

@@ -78,7 +78,9 @@ def chunk_packed(packed: bytes, config: AppConfig) -> "list[NewChunk]":
 
 def warm_up(config: AppConfig) -> None:
     """Import what the first document would otherwise wait for."""
+    from haiku.rag.convert import local
 
+    local.warm_up()
     _tokenizer(config.embeddings.model)
 
 
