@@ -45,7 +45,22 @@ def regions(pieces: Sequence[Piece]) -> list[Region]:
     """The pieces of a page as blocks in reading order."""
     found: list[Region] = []
     _cut(list(pieces), found, depth=0)
-    return found
+    merged: list[Region] = []
+    for region in found:
+        if merged and _flows(merged[-1], region):
+            merged[-1].pieces += region.pieces
+        else:
+            merged.append(region)
+    return merged
+
+
+def _flows(above: Region, below: Region) -> bool:
+    """Whether a region goes on right below another, cut from it by something beside the two."""
+    upper = geometry.union(piece.box for piece in above.pieces)
+    lower = geometry.union(piece.box for piece in below.pieces)
+    size = median(piece.size for piece in below.pieces)
+    gap = lower.top - upper.bottom
+    return -2 <= gap < 3 * size and abs(lower.left - upper.left) < 2 * size
 
 
 def _cut(pieces: list[Piece], found: list[Region], depth: int) -> None:
@@ -209,7 +224,7 @@ def _side_by_side(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
     right_box = geometry.union(piece.box for piece in right)
     if left_box.overlap_y(right_box) <= 0:
         return False
-    if _only_markers(left) or _labels(left):
+    if _only_markers(left) or _labels(left) or _listing(left, right):
         return False
     if any(piece.segment is None for piece in (*left, *right)):
         return True
@@ -252,6 +267,15 @@ def _labels(pieces: Sequence[Piece]) -> bool:
     """Whether most of the texts announce something beside them."""
     texts = [piece.segment.text for piece in pieces if piece.segment]
     return sum(words.endswith((":", "：")) for words in texts) * 2 > len(texts)
+
+
+def _listing(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
+    """Whether most lines on both sides are in a fixed pitch: one listing with its own columns."""
+    for side in (left, right):
+        mono = sum(p.segment.mono * 2 > p.segment.chars for p in side if p.segment)
+        if mono < 0.7 * len(side):
+            return False
+    return True
 
 
 def _only_markers(pieces: Sequence[Piece]) -> bool:

@@ -12,11 +12,12 @@ from haiku.rag.convert.pdf import geometry
 from haiku.rag.convert.pdf.page import Face
 
 _BOLD = re.compile(
-    r"bold|black|heavy|semibold|demi|cmbx|cmssbx|sfbx|ecbx|-bd|extrabd|W[7-9]$", re.I
+    r"bold|black|heavy|semibold|demi|cmbx|cmb\d|cmssbx|sfbx|ecbx|-bd|extrabd|W[7-9]$", re.I
 )
 _ITALIC = re.compile(r"italic|oblique|cmti|cmsl|ecti|-it$|-obl", re.I)
 _MONO = re.compile(
-    r"mono|courier|typewriter|consol|menlo|cmtt|sftt|ectt|inconsolata|fixed|NimbusMon", re.I
+    r"mono|courier|typewriter|consol|menlo|inconsolata|fixed|nimbusmon|(?:cm|ec|sf|lm)[a-z]*tt\d",
+    re.I,
 )
 
 #: Flag of a font descriptor (ISO 32000-1, table 123): all glyphs have one width.

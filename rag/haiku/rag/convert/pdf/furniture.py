@@ -8,12 +8,17 @@ the page's edge. A document of one page keeps everything but a plain page number
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from statistics import median
 
 from haiku.rag.convert.pdf import geometry, text
 from haiku.rag.convert.pdf.page import Page, Segment
 
-#: Share of the page's height, above and below, in which furniture may stand.
-MARGIN = 0.13
+#: Share of the page's height, above and below, in which furniture may stand anyhow.
+MARGIN = 0.1
+#: The same for the outermost rows of the page.
+OUTER_MARGIN = 0.2
+#: Furniture is not larger than this many times the page's text: titles of slides stay.
+LARGEST = 1.25
 #: Places on different pages that differ by less, in points, are the same.
 NEAR = 4.0
 
@@ -57,8 +62,17 @@ def split(pages: Sequence[Page]) -> dict[int, list[Segment]]:
 def _edges(page: Page) -> list[Segment]:
     """The segments in the page's margins, and the stamps, which stand anywhere."""
     height = page.frame.size[1]
-    low, high = MARGIN * height, (1 - MARGIN) * height
-    found = [one for one in page.segments if one.box.bottom < low or one.box.top > high]
+    tops = sorted(one.box.middle for one in page.segments)
+    if not tops:
+        return list(page.asides)
+    low = max(MARGIN * height, min(OUTER_MARGIN * height, tops[0] + NEAR))
+    high = min((1 - MARGIN) * height, max((1 - OUTER_MARGIN) * height, tops[-1] - NEAR))
+    usual = median(one.size for one in page.segments)
+    found = [
+        one
+        for one in page.segments
+        if not low < one.box.middle < high and one.size <= LARGEST * usual
+    ]
     return found + page.asides
 
 

@@ -5,6 +5,7 @@ capitals, and set off from what surrounds it. Its level comes from the PDF's own
 names it, else from its numbering ("2.1" is one below "2"), else from the rank of its style.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
@@ -13,6 +14,8 @@ from typing import NamedTuple
 from haiku.rag.convert.pdf import text
 from haiku.rag.convert.pdf.paragraphs import Block
 
+#: Signs of mathematics, whose large brackets look like large type.
+_FORMULA = re.compile(r"[=∼∂∑∏∫√⊤≤≥∈∀≈]")
 #: A block this many times larger than body text stands out by size alone.
 LARGER = 1.12
 #: Headings nest at most this deep.
@@ -91,6 +94,8 @@ def _stands_out(blocks: Sequence[Block], index: int, body: Body) -> bool:
     ratio = block.size / body.size
     closed = block.text.endswith((".", ",", ";")) and not block.text.endswith("...")
     if ratio >= LARGER:
+        if block.text[:1].islower() and len(words) > 8:
+            return False
         return block.lines <= 3 and len(words) <= 25 and not (closed and len(words) > 12)
     if ratio < 0.9 or block.lines > 2 or closed or block.mono:
         return False
@@ -103,6 +108,8 @@ def _stands_out(blocks: Sequence[Block], index: int, body: Body) -> bool:
     depth = depth_of(block.text)
     if depth is not None and depth >= 2 and not block.italic:
         return _capital(text.NUMBERING.sub("", block.text, count=1))
+    if block.centred and (depth is not None or block.space >= 1.0):
+        return _capital(text.NUMBERING.sub("", block.text, count=1)) and _wordy(words)
     letters = [character for character in block.text if character.isalpha()]
     return len(letters) >= 4 and all(map(str.isupper, letters)) and ratio >= 0.97
 
@@ -113,7 +120,15 @@ def _eligible(block: Block, words: Sequence[str]) -> bool:
         return False
     if (block.marker and text.is_bullet(block.marker)) or text.has_leaders(block.text):
         return False
-    return letters * 2 >= len(block.text.replace(" ", "")) and bool(words)
+    if letters * 2 < len(block.text.replace(" ", "")) or _FORMULA.search(block.text):
+        return False
+    return any(sum(map(str.isalpha, word)) > 2 or text.wide(word[-1]) for word in words)
+
+
+def _wordy(words: Sequence[str]) -> bool:
+    """Whether the words are words, not the parts of a formula."""
+    long = sum(len(word.strip(".,:()")) > 3 for word in words if word.strip(".,:()").isalpha())
+    return long * 2 >= len(words)
 
 
 def _capital(rest: str) -> bool:
@@ -209,13 +224,12 @@ def _match(blocks: Sequence[Block], outline: Sequence[Bookmark]) -> dict[int, in
 
 
 def _levels_by_outline(found: Sequence[Block], named: dict[int, int]) -> None:
-    """Levels of named headings; others take that of their style, or one below the deepest."""
+    """Levels of named headings; others take that of their style, or of the one nearest in size."""
     by_style: dict[Style, Counter[int]] = defaultdict(Counter)
     for block in found:
         if id(block) in named:
             by_style[_style(block)][named[id(block)]] += 1
-    deepest = max(named.values())
     for block in found:
-        known = by_style.get(_style(block))
-        other = known.most_common(1)[0][0] if known else min(deepest + 1, DEEPEST)
-        block.level = named.get(id(block), other)
+        size, bold = _style(block)
+        near = min(by_style, key=lambda style: (abs(style[0] - size), style[1] != bold))
+        block.level = named.get(id(block), by_style[near].most_common(1)[0][0])

@@ -70,6 +70,8 @@ class Block:
     space: float = 9.0
     #: Whether its last line reaches well to the end of the column.
     full: bool = False
+    #: Whether it stands in the middle of its column, away from both edges.
+    centred: bool = False
     #: Bullet or number that it starts with.
     marker: str | None = None
     table: Table | None = None
@@ -325,9 +327,15 @@ def _block(
         hang=lines[0].hang,
         space=space,
         full=edge < 0.3 * column.width,
+        centred=_centred(box, column),
         marker=text.marker(content),
         code=_code(lines) if mono else [],
     )
+
+
+def _centred(box: geometry.Box, column: geometry.Box) -> bool:
+    left, right = box.left - column.left, column.right - box.right
+    return min(left, right) > 0.12 * column.width and abs(left - right) < 0.03 * column.width
 
 
 def _code(lines: Sequence[Line]) -> list[str]:

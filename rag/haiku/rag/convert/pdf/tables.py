@@ -5,6 +5,7 @@ Without rules a table is a run of consecutive rows that share the same empty ver
 that columns of prose are never mistaken for one.
 """
 
+from bisect import bisect
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -60,8 +61,10 @@ def ruled(grid: Grid, segments: Sequence[Segment]) -> tuple[Table, list[Segment]
         if grid.box.holds(segment.box.centre, segment.box.middle, slack=1.0)
     ]
     held: dict[tuple[int, int, int, int], list[Segment]] = {span: [] for span in grid.cells}
+    owners = _owners(grid)
     for segment in inside:
-        held[_span(grid, segment.box)].append(segment)
+        row, column = _place(grid.ys, segment.box.middle), _place(grid.xs, segment.box.centre)
+        held[owners[row, column]].append(segment)
     filled = [span for span, content in held.items() if content]
     tall = len({span[0] for span in filled}) > 1 and len({span[1] for span in filled}) > 1
     if not tall or len(filled) < 3 or len(filled) < 0.2 * len(held):
@@ -75,16 +78,19 @@ def ruled(grid: Grid, segments: Sequence[Segment]) -> tuple[Table, list[Segment]
     return table, inside
 
 
-def _span(grid: Grid, box: geometry.Box) -> tuple[int, int, int, int]:
-    """The cell in which a box has its centre; the nearest when it is outside all."""
+def _owners(grid: Grid) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+    """The cell that covers each row and column of the grid."""
+    return {
+        (row, column): span
+        for span in grid.cells
+        for row in range(span[0], span[2])
+        for column in range(span[1], span[3])
+    }
 
-    def distance(span: tuple[int, int, int, int]) -> float:
-        row, column, row_end, column_end = span
-        dx = max(grid.xs[column] - box.centre, box.centre - grid.xs[column_end], 0.0)
-        dy = max(grid.ys[row] - box.middle, box.middle - grid.ys[row_end], 0.0)
-        return dx + dy
 
-    return min(grid.cells, key=distance)
+def _place(edges: Sequence[float], at: float) -> int:
+    """The interval between sorted edges in which a place lies, or the outermost one."""
+    return min(max(bisect(edges, at) - 1, 0), len(edges) - 2)
 
 
 def _cell(content: Sequence[Segment], box: geometry.Box, span: tuple[int, int, int, int]) -> Cell:
@@ -243,9 +249,14 @@ def _convincing(columns: Sequence[list[tuple[int, Segment]]], rows: int) -> bool
                 aligned_columns += 1
                 break
         numeric += sum(map(_numeric, texts)) * 2 > len(texts)
-    if _justified(columns):
+    if _justified(columns) or all(_wordy(column) for column in columns):
         return False
     return aligned_columns == len(columns) or (numeric > 0 and aligned_columns >= len(columns) - 1)
+
+
+def _wordy(column: Sequence[tuple[int, Segment]]) -> bool:
+    """Whether most entries of a column are phrases of four words or more."""
+    return median(segment.text.count(" ") for _, segment in column) >= 3
 
 
 def _justified(columns: Sequence[list[tuple[int, Segment]]]) -> bool:
