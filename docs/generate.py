@@ -5,13 +5,13 @@ A test runs it and compares, so that no setting and no command-line option is un
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import typer
 
-from haiku.ingester.cli import app as ingester_app
+from haiku.ingester.cli.commands import app as ingester_app
 from haiku.ingester.config import IngesterConfig
-from haiku.rag.cli import app as rag_app
+from haiku.rag.cli.commands import app as rag_app
 from haiku.rag.config.models import AppConfig
 from haiku.rag.config.template import default_text, render, settings_of
 
@@ -89,7 +89,7 @@ def commands() -> str:
     return _CLI_HEAD + "\n".join(parts)
 
 
-def _describe(command: click.Command, path: str) -> Iterator[str]:
+def _describe(command: Any, path: str) -> Iterator[str]:
     children = getattr(command, "commands", {})
     if not children:
         yield _one(command, path)
@@ -97,14 +97,10 @@ def _describe(command: click.Command, path: str) -> Iterator[str]:
         yield from _describe(child, f"{path} {name}")
 
 
-def _one(command: click.Command, path: str) -> str:
-    usage = " ".join(
-        p.make_metavar(click.Context(command))
-        for p in command.params
-        if isinstance(p, click.Argument)
-    )
-    lines = [f"### `{' '.join(filter(None, [path, usage]))}`", "", _text(command.help), ""]
-    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+def _one(command: Any, path: str) -> str:
+    arguments = [_argument(p) for p in command.params if p.param_type_name == "argument"]
+    lines = [f"### `{' '.join([path, *arguments])}`", "", _text(command.help), ""]
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
     if options:
         lines += ["| option | meaning |", "|---|---|"]
         lines += [f"| {_names(option)} | {_cell(option.help)} |" for option in options]
@@ -112,7 +108,13 @@ def _one(command: click.Command, path: str) -> str:
     return "\n".join(lines)
 
 
-def _names(option: click.Option) -> str:
+def _argument(argument: Any) -> str:
+    name = argument.human_readable_name.removesuffix("...")
+    name += "…" if argument.nargs == -1 else ""
+    return name if argument.required else f"[{name}]"
+
+
+def _names(option: Any) -> str:
     return ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
 
 

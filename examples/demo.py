@@ -21,7 +21,7 @@ DATABASE = DEMO / "haiku.rag.lancedb"
 LOG = DEMO / "daemon.log"
 BIN = Path(sys.executable).parent
 SEARCHES = (
-    "how long must food and medicine last if the boat cannot come",
+    "how long must medication last if a storm keeps the boat away",
     "why do tern chicks survive better since the sandeels are back",
     "battery module warranty claim number",
 )

@@ -30,3 +30,14 @@ def test_example_is_the_defaults():
     data = yaml.safe_load((ROOT / "config.example.yaml").read_text(encoding="utf-8"))
     assert IngesterConfig.model_validate(data.pop("ingester")) == IngesterConfig()
     assert AppConfig.model_validate(data) == AppConfig()
+
+
+def test_every_setting_and_option_is_explained():
+    for name in ("configuration.md", "cli.md"):
+        rows = [
+            line
+            for line in (ROOT / "docs/reference" / name).read_text(encoding="utf-8").splitlines()
+            if line.startswith("| `")
+        ]
+        assert len(rows) > 30
+        assert [row for row in rows if row.rstrip("| ").endswith("`")] == []
