@@ -1,5 +1,7 @@
 """What a file is: by content, then declared type, then suffix."""
 
+import io
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -89,6 +91,16 @@ def test_whole_evidence_decides(stored, content, name, declared, expected):
 def test_other_binaries_are_refused_by_name(stored, content):
     with pytest.raises(UnsupportedFormat, match=r"thing\.dat is binary content"):
         kind(stored, content, "thing.dat")
+
+
+def test_pictures_need_more_than_two_letters(stored):
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(buffer, "BMP")
+    assert kind(stored, buffer.getvalue(), "a") == "image"
+    with pytest.raises(UnsupportedFormat):
+        kind(stored, b"BM" + bytes(60), "a")
 
 
 def test_a_zip_that_is_no_document_is_unsupported(stored, make_zip):
