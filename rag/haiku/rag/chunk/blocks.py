@@ -98,18 +98,24 @@ def _block(chunk: DocChunk, table_format: str) -> Block:
 
 
 def _places(text: str, items: Sequence[DocItem]) -> Iterator[Place]:
-    """Where each item begins. Items stand in order; one whose text is not found begins where
-    the one before it ends."""
-    cursor = 0
-    seen = set()
+    """Where each item begins: with its line, or its text where the line has others before it.
+
+    Items stand in order; one whose text is not found begins where the one before it ends.
+    """
+    end = 0
+    seen: set[str] = set()
     for item in items:
         if item.self_ref in seen:
             continue
+        start = end
+        own = getattr(item, "text", "").strip()
+        needle = own.split("\n", 1)[0][:NEEDLE]
+        found = text.find(needle, end, end + SEARCH_WINDOW) if needle else -1
+        if found >= 0:
+            line = text.rfind("\n", end, found) + 1
+            start = line or (found if seen else 0)
+            end = found + (len(own) if text.startswith(own, found) else len(needle))
         seen.add(item.self_ref)
-        needle = getattr(item, "text", "").strip().split("\n", 1)[0][:NEEDLE]
-        found = text.find(needle, cursor, cursor + SEARCH_WINDOW) if needle else -1
-        start = found if found >= 0 else cursor
-        cursor = start + len(needle) if found >= 0 else cursor
         pages = tuple(sorted({prov.page_no for prov in item.prov}))
         yield Place(start, item.self_ref, item.label.value, pages)
 

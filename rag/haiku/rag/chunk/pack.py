@@ -152,19 +152,24 @@ class Packer:
     def _together(self, pieces: list[Piece]) -> Iterator[Piece]:
         """The pieces as one; as several when their text counts more than they did."""
         while len(pieces) > 1:
-            headings = pieces[0].headings
-            for count in range(len(pieces), 1, -1):
-                content = JOINT.join(piece.content for piece in pieces[:count])
-                tokens = self._tokenizer.count(self._text(headings, content))
-                if tokens <= self._limit:
-                    places = tuple(place for piece in pieces[:count] for place in piece.places)
-                    yield Piece(content, headings, places, tokens)
+            for count in range(len(pieces), 0, -1):
+                joined = self._join_all(pieces[:count])
+                if joined.tokens <= self._limit or count == 1:
                     break
-            else:
-                count = 1
-                yield pieces[0]
+            yield joined
             pieces = pieces[count:]
         yield from pieces
+
+    def _join_all(self, pieces: list[Piece]) -> Piece:
+        headings = pieces[0].headings
+        content = JOINT.join(piece.content for piece in pieces)
+        places = tuple(place for piece in pieces for place in piece.places)
+        if self._tokenizer.additive or len(pieces) == 1:
+            repeated = self._prefix(headings).tokens * (len(pieces) - 1)
+            tokens = sum(piece.tokens for piece in pieces) - repeated
+        else:
+            tokens = self._tokenizer.count(self._text(headings, content))
+        return Piece(content, headings, places, tokens)
 
     # --- headings ---
 

@@ -70,7 +70,7 @@ def _cut(text: str, start: int, hard: int) -> int:
     for mark in ("; ", " ", "\n", "\t", "\u3000"):
         found = text.rfind(mark, start + 1, hard + 1)
         if found >= 0:
-            return min(found + len(mark), hard)
+            return found + len(mark)
     return _between_characters(text, start, hard)
 
 

@@ -43,6 +43,10 @@ class Embedder(Protocol):
 class Tokenizer(Protocol):
     """Counts tokens as the embedding model will, without a network."""
 
+    #: Texts joined by a line end count what they count alone, special tokens once: True only
+    #: where that is certain, so that joined texts need not be counted again.
+    additive: bool
+
     def count(self, text: str) -> int:
         """Number of tokens, special tokens included."""
         ...

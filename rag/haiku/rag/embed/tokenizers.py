@@ -38,10 +38,17 @@ class FileTokenizer:
             raise ValueError(str(error)) from None
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        # BERT's splits at blanks before anything else; others may join across a line end.
+        steps = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer)
+        self.additive = [type(step).__name__ for step in steps] == [
+            "BertNormalizer",
+            "BertPreTokenizer",
+        ]
 
     def count(self, text: str) -> int:
         """Number of tokens, special tokens included."""
-        return len(self._tokenizer.encode_batch_fast([encodable(text)])[0])
+        # One at a time: a batch of one would go through the library's thread pool.
+        return len(self._tokenizer.encode(encodable(text)))
 
     def count_words(self, words: Sequence[str]) -> list[int]:
         """Number of tokens of each word."""
@@ -77,6 +84,7 @@ class CautiousTokenizer:
     `docs/decisions/token-estimate.md`.
     """
 
+    additive = False
     #: Begin and end markers that models add.
     SPECIAL = 2
     #: Pieces of the bundled vocabulary of 30,000 are fewer than those of others, at the worst.
