@@ -13,10 +13,13 @@ import pytest
 
 from haiku.ingester.config import FilesystemSource, WorkConfig
 from haiku.ingester.items.items import Items
-from haiku.ingester.items.model import Action, Claim, Indexed, Item, Removed, State
+from haiku.ingester.items.model import Action, Claim, Failed, Indexed, Item, Removed, Retry, State
 from haiku.ingester.sources.fs import FolderSource
+from haiku.ingester.sync import live
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
+from haiku.rag.exceptions import SourceChanged, SourceUnreadable
+from haiku.rag.ids import new_id
 from haiku.rag.uris import path_to_uri, uri_to_path
 
 if TYPE_CHECKING:
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEADLINE = 30.0  # seconds; generous, for a busy machine
+
+
+@pytest.fixture(autouse=True)
+def hold_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge departures sooner than in real life."""
+    monkeypatch.setattr(live, "QUIET", 0.5)
 
 
 @dataclass
@@ -73,9 +82,14 @@ class World:
     async def _result(self, claim: Claim) -> Any:
         if claim.action is Action.REMOVE:
             return Removed()
-        with (self.root.parent / "spool").open("wb") as into:
-            fetched = await self.source.fetch(claim.uri, into)
-        document = claim.document_id or f"document of {claim.uri}"
+        try:
+            with (self.root.parent / "spool").open("wb") as into:
+                fetched = await self.source.fetch(claim.uri, into)
+        except SourceUnreadable as error:
+            return Failed(code=error.code, reason=str(error), stage="fetch")
+        except SourceChanged as error:
+            return Retry(code=error.code, reason=str(error), stage="fetch", after=0.0)
+        document = claim.document_id or new_id()
         if claim.moved_from is not None:
             document = (await self.items.get("docs", claim.moved_from)).document_id
         return Indexed(
@@ -122,11 +136,12 @@ class World:
 
 
 def tree(root: Path) -> set[str]:
-    """Names of the regular files below a folder."""
+    """Names of the regular files below a folder that are not ignored."""
     return {
         os.path.relpath(os.path.join(folder, name), root)
         for folder, _, names in os.walk(root)
         for name in names
+        if not name.endswith((".tmp", ".part"))
     }
 
 
