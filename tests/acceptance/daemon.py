@@ -200,8 +200,8 @@ class Daemon:
         return str(wait_until(look, "the API's address in the log"))
 
     def get(self, path: str) -> httpx.Response:
-        """An answer of its API."""
-        return httpx.get(self.url + path, timeout=10)
+        """An answer of its API; the first takes as long as it takes to start."""
+        return httpx.get(self.url + path, timeout=PATIENCE)
 
     def wait_ready(self) -> Daemon:
         """Wait until `/ready` answers 200."""

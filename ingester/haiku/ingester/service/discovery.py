@@ -134,7 +134,7 @@ class Discovery:
         """What is wrong with the sources."""
         for health in self._healths():
             code = _code(health)
-            for text in health.reasons:
+            for text in dict.fromkeys(health.reasons):
                 yield Reason(part=f"source:{health.source_id}", code=code, text=text)
 
     async def refresh_metrics(self) -> None:
