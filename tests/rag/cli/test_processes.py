@@ -49,6 +49,16 @@ def test_a_search_from_start_to_end(process: Any, built: Path) -> None:
     assert json.loads(found.stdout)[0]["document_title"] == "Staff handbook"
 
 
+def test_a_search_imports_neither_pandas_nor_docling(process: Any, built: Path) -> None:
+    env = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    found = process("search", "holiday", "--db", built, "--type", "fts", env=env)
+    assert found.returncode == 0
+    imported = {line.rsplit("|")[-1].strip() for line in found.stderr.splitlines()}
+    assert "lance" in imported
+    # A refused import is listed as well; pandas.core would be there had it been carried out.
+    assert not imported & {"docling", "docling_core", "lancedb", "openvino", "pandas.core", "torch"}
+
+
 def test_a_closed_pipe_ends_quietly(command: Any, built: Path) -> None:
     read, write = os.pipe()
     os.close(read)

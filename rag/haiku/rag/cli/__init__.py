@@ -30,7 +30,9 @@ PIPE_CLOSED = 141
 def main() -> None:
     """Entry point of `haiku-rag`."""
     from haiku.rag.cli.commands import app
+    from haiku.rag.cli.startup import without_pandas
 
+    without_pandas()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
