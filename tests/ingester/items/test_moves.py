@@ -77,6 +77,22 @@ async def test_a_change_at_the_new_name_indexes_it_and_removes_the_old(drive, su
     }
 
 
+@pytest.mark.parametrize("how", ["release", "die"])
+async def test_a_move_that_changed_and_was_given_back_lets_the_old_go(drive, open_items, how):
+    await drive.index("old")
+    await move(drive, "old", "new")
+    moving = await drive.one()
+    await drive.see("new", "3", live=True)
+    if how == "release":
+        await drive.items.release([moving])
+    else:
+        await (await open_items("one")).reclaim()
+    assert {(c.uri, c.action) for c in await drive.take(5)} == {
+        ("new", Action.INDEX),
+        ("old", Action.REMOVE),
+    }
+
+
 async def test_gone_before_the_move_began_is_a_removal_of_the_old(drive):
     await drive.index("old")
     await move(drive, "old", "new")
