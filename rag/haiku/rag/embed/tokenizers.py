@@ -132,9 +132,10 @@ class CautiousTokenizer:
         self._pieces.update(zip(new, self._tokenizer.count_words(new), strict=True))
 
 
-#: One run a match: a word, capitals, blanks, or one character with the blank before it.
+#: One run a match: a word, capitals or a sign, each with the blank before it; another character;
+#: blanks.
 _RUN = re.compile(
-    r" ?(?P<word>[A-Z]?[a-z]{1,40})| ?(?P<caps>[A-Z]+)|(?P<blanks> {2,16})| ?(?P<one>[^ A-Za-z])| ",
+    r" ?(?P<word>[A-Z]?[a-z]{1,40})| ?(?P<caps>[A-Z]+)| ?[!-~]|(?P<other>[^ ])| {1,16}",
     re.DOTALL,
 )
 
@@ -165,6 +166,6 @@ _LAST = [last for last, _ in _COSTS]
 def _cost(match: re.Match[str]) -> int:
     if match["caps"]:
         return -(-len(match["caps"]) // 2)
-    if match["one"]:
-        return _COSTS[bisect_left(_LAST, ord(match["one"]))][1]
+    if match["other"]:
+        return _COSTS[bisect_left(_LAST, ord(match["other"]))][1]
     return 1

@@ -28,7 +28,7 @@ def unit_vectors(
     if len(rows) != count:
         raise EmbedderRefused(f"{identity} answered {len(rows)} vectors for {count} texts")
     try:
-        vectors = np.asarray(rows, np.float32).reshape(count, -1)
+        vectors = np.asarray(rows, np.float64).reshape(count, -1)
     except (TypeError, ValueError):
         raise EmbedderRefused(f"{identity} answered rows that are not vectors") from None
     if count and vectors.shape[1] != identity.dim:
@@ -39,5 +39,5 @@ def unit_vectors(
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
         raise EmbedderRefused(f"{identity} answered a vector of zeros or with NaN")
-    scaled: NDArray[np.float32] = vectors / lengths
-    return scaled
+    units: NDArray[np.float32] = (vectors / lengths).astype(np.float32)
+    return units
