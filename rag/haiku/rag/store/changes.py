@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class NewRevision:
     """Everything immutable about one written version of a document."""
 
-    #: UUIDv7 string; names the rows in the three tables.
+    #: UUIDv7 string, for whoever prepares it. The store names each append anew (`Row.revision`),
+    #: so that what is handed in or appended twice is never stored twice under one name.
     revision: str
     #: The document as Markdown.
     content: str
@@ -68,7 +69,7 @@ class Put:
 
     uri: str
     revision: NewRevision
-    #: A `row_version`, ABSENT or ANY.
+    #: A `row_version` (of a deleted row as well, see `Snapshot.row_version`), ABSENT or ANY.
     expected: str = ANY
     #: Used for a new document only; made by the store when None.
     id: str | None = None
@@ -125,5 +126,5 @@ class Outcome:
     #: "done"; "conflict": `expected` no longer held; "absent": nothing live at the URI;
     #: "dropped": the caller no longer holds the right to commit it (a lost lease).
     result: Literal["done", "conflict", "absent", "dropped"]
-    #: The row as it is now, or None where there is none.
+    #: The live row at the URI (of a move: the new one) as it is now, or None where there is none.
     row: Row | None

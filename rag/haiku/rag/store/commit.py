@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 #: Lost merges and repeated appends before a commit gives up.
-TRIES = 40
-#: Seconds a loser waits at most: doubled from the first to the second.
-WAIT_FIRST, WAIT_MOST = 0.01, 0.5
+TRIES = 200
+#: Seconds a loser waits at most, for each race it lost and in all. Short: the winner has to append
+#: before it can merge again, and a loser that waited longer than that would lose again and again.
+WAIT_STEP, WAIT_MOST = 0.005, 0.1
 
 
 async def no_step(name: str) -> None:
@@ -99,7 +100,7 @@ class Committer:
                 return group.outcomes()
             self._stats.lost_races += 1
             lost += 1
-            await asyncio.sleep(random.uniform(0, min(WAIT_MOST, WAIT_FIRST * 2**lost)))
+            await asyncio.sleep(random.uniform(0, min(WAIT_MOST, WAIT_STEP * lost)))
         raise StoreBusy(
             f"{self._tables.database}: the commit of {len(group.changes)} changes lost against "
             f"other writers {lost} times; nothing of it is visible, try again"
@@ -182,6 +183,8 @@ class Committer:
 
         An error that is no conflict may have come after the commit was made: the head row tells.
         """
+        if meta.latest_version != meta.version:
+            return False
         pinned = meta.checkout_version(meta.version)
         merge = pinned.merge_insert("uri").when_matched_update_all().when_not_matched_insert_all()
         try:

@@ -1,8 +1,8 @@
 """The indexes of a table: what they cover, and bringing them up to date. Blocking.
 
-New fragments are gathered into one *before* an index takes them in: compacting what an index covers
-would rewrite the index. An index takes them in as a new segment, and its segments are merged when
-there are many: the cost of a commit stays the same however large the table is.
+New fragments are gathered into one *before* an index takes them in: compacting what an index
+covers would rewrite the index. An index takes them in as a new segment, and small segments are
+merged: what a commit costs grows with the logarithm of the table at most.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from haiku.rag.store.info import IndexCoverage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Segments of an index before they are merged into one.
-SEGMENTS = 16
+#: A segment that is at most this many times as large as what comes after it is merged with it.
+SEGMENT_RATIO = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,9 +91,26 @@ def gather(dataset: Any) -> None:
 
 def extend(dataset: Any) -> None:
     """Have every index cover every row."""
-    segments = max((len(index.segments) for index in dataset.describe_indices()), default=0)
-    merged = 0 if segments < SEGMENTS else segments
+    rows = _rows_by_fragment(dataset)
+    merged = max((_to_merge(index, rows) for index in dataset.describe_indices()), default=0)
     dataset.optimize.optimize_indices(num_indices_to_merge=merged)
+
+
+def _to_merge(index: Any, rows: dict[int, int]) -> int:
+    """How many of the newest segments go into the new one: those not much larger than it.
+
+    So an index has few segments (each costs every search its filter again) and a row is written
+    to it a few times, not once a commit.
+    """
+    total = sum(n for fragment, n in rows.items() if fragment not in _fragments(index))
+    count = 0
+    for segment in reversed(index.segments):
+        size = sum(rows.get(fragment, 0) for fragment in segment.fragment_ids)
+        if size > SEGMENT_RATIO * total:
+            break
+        total += size
+        count += 1
+    return count
 
 
 def _rows_by_fragment(dataset: Any) -> dict[int, int]:
