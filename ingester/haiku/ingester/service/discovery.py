@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 #: Times a source's lease is renewed before it would lapse.
 RENEWALS = 3
 #: Seconds between looks for what commands ask.
-REQUEST_INTERVAL = 0.5
+REQUEST_INTERVAL = 0.8
 
 
 class SourceKeeper:
