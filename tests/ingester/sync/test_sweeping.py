@@ -14,6 +14,7 @@ from haiku.ingester.exceptions import SourceMissing
 from haiku.ingester.items.model import Action, State
 from haiku.ingester.sources import walk
 from haiku.ingester.sources.entries import Rules
+from haiku.ingester.sources.protocol import Event, EventKind
 
 
 async def filled(world: World, number: int = 30) -> None:
@@ -156,6 +157,7 @@ async def test_unreadable_part_loses_nothing(
             return scandir(path)
 
         world.path("open/c").unlink()
+        world.path("shut/a").unlink()  # which nobody can see
         monkeypatch.setattr(walk.os, "scandir", refuse)
         report = await world.sync.run_once()
         assert [unread.reason for unread in report.incomplete] == ["Permission denied"]
@@ -189,6 +191,22 @@ async def test_file_that_is_back_before_the_verdict_stays(
         assert missed
         assert (report.found, report.gone) == (2, 0)
         assert await world.work() == 0
+
+
+async def test_event_that_is_outdated_before_the_verdict(tmp_path: Path) -> None:
+    async with make_world(tmp_path, run=False) as world:
+        await filled(world, 1)
+        world.path("0.md").unlink()
+        waiting = world.sync._live
+        waiting.take(Event(EventKind.OBJECT, world.uri("0.md")))
+        while not waiting.leaving:
+            await waiting.step()
+        world.write("0.md", "back")
+        await waiting.drain()
+        assert await world.names() == {"0.md"}
+        await waiting.drain()
+        await world.work()
+        assert {claim.action for claim in world.worked} == {Action.INDEX}
 
 
 async def test_failed_content_is_not_work_again(tmp_path: Path) -> None:

@@ -213,8 +213,8 @@ class SourceSync:
                 self._poll(str(error))
                 await asyncio.sleep(WATCH_RETRY)
                 continue
-            except PASSING as error:
-                self._note_unwatched(error)
+            except PASSING:
+                self._armed.set()  # the sweep says what is wrong
                 await asyncio.sleep(retry)
                 retry = min(LAST_RETRY, retry * 2)
                 continue
@@ -251,12 +251,6 @@ class SourceSync:
         self._mode = "poll"
         self._armed.set()
         self._asked.set()
-
-    def _note_unwatched(self, error: Exception) -> None:
-        """The root is away: let a sweep say so, and say so in its words."""
-        if self._watch_problem is None:
-            self._watch_problem = str(error)
-        self._armed.set()
 
     # --- events -------------------------------------------------------------------------------
 
