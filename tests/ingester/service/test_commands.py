@@ -72,7 +72,7 @@ async def fill(items: Items, place: Place) -> None:
             )
         else:
             await items.finish(
-                claim, Failed(code="corrupt", reason="not a [bold] zip", stage="convert")
+                claim, Failed(code="corrupt", reason="not a [bold] zip\x1b[2J", stage="convert")
             )
     await items.observe("docs", [Observation(place.uri(names[2]), "m1", 3)], live=False)
 
@@ -123,7 +123,7 @@ def test_names_are_shown_decoded_and_harmless(filled: Place) -> None:
         text = filled.run(*command).stdout
         assert "bad\\x1b[31m.docx" in text
         assert "\x1b" not in text
-        assert "not a [bold] zip" in text
+        assert "not a [bold] zip\\x1b[2J" in text
     assert "a good one.md" in filled.run("items").stdout
 
 
@@ -132,7 +132,7 @@ def test_failed_items_have_stage_code_attempts_and_reason(filled: Place) -> None
     assert item["stage"] == "convert"
     assert item["code"] == "corrupt"
     assert item["attempts"] == 1
-    assert item["reason"] == "not a [bold] zip"
+    assert item["reason"] == "not a [bold] zip\x1b[2J"
 
 
 @pytest.mark.parametrize("how", ["--all", "path", "uri"])
