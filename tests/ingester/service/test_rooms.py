@@ -10,7 +10,9 @@ from haiku.ingester.config import DaemonConfig, IngesterConfig, WorkConfig
 from haiku.ingester.exceptions import SourceMissing
 from haiku.ingester.items import Indexed, Observation, State
 from haiku.ingester.items.items import Items
+from haiku.ingester.metrics import Metrics
 from haiku.ingester.service import rooms
+from haiku.ingester.service.figures import Figures
 from haiku.ingester.service.places import find_places
 from haiku.rag.config import AppConfig
 from haiku.rag.embed import identity
@@ -78,7 +80,7 @@ async def test_only_a_required_source_must_be_there(tmp_path: Path) -> None:
             await rooms.check_required(config, sources)
 
 
-async def test_opening_twice_gives_two_instances_and_the_first_again(tmp_path: Path) -> None:
+async def test_opening_twice_gives_two_instances_and_then_the_first_again(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     config = config_of(tmp_path / "docs", required=True)
     places = find_places(config, tmp_path / "x.lancedb")
@@ -89,6 +91,10 @@ async def test_opening_twice_gives_two_instances_and_the_first_again(tmp_path: P
             builder = rooms.Builder(config, places, outer)
             opened = await builder.open(sources, rooms.once, lambda outcomes, seconds: None)
             ids.append(opened.items.instance)
+        opened.session.worker_stats.crashes = 2
+        metrics = Metrics()
+        await Figures(metrics, opened).refresh()
+        assert b'haiku_ingester_worker_restarts_total{reason="crash"} 2.0' in metrics.render()
     async with AsyncExitStack() as stack:
         builder = rooms.Builder(config, places, stack)
         opened = await builder.open(sources, rooms.once, lambda outcomes, seconds: None)

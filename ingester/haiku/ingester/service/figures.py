@@ -73,6 +73,13 @@ class Figures:
         totals.embedded_chunks = writer.embedded
         totals.reused_vectors = writer.reused
         totals.upkeep_failures = self._rooms.store.stats.upkeep_errors
+        workers = self._rooms.session.worker_stats
+        totals.worker_restarts = {
+            "recycled": workers.recycled,
+            "timeout": workers.timeouts,
+            "crash": workers.crashes,
+            "memory": workers.memory_kills,
+        }
         if time.monotonic() - self._counted >= COUNTS_AGE:
             await self._count()
             self._counted = time.monotonic()

@@ -65,6 +65,8 @@ class WriteSession:
         )
         self.writer = Writer(store=store, pool=pool, queue=queue, config=config)
         self.workers = pool.size
+        #: What has happened to the conversion processes.
+        self.worker_stats = pool.stats
 
     async def close(self) -> None:
         """End the worker processes."""
