@@ -94,6 +94,19 @@ def headings(canvas: Canvas) -> None:
             pen.write(sentences(chapter * 20 + section, 4))
 
 
+def centred_title(canvas: Canvas) -> None:
+    """A title in the middle, and under it a heading in the same type at the left edge."""
+    canvas.setFont("Helvetica-Bold", 18)
+    canvas.drawCentredString(297, 760, "Ranges of the Arctic Terns of the Island")
+    pen = Pen(canvas, 72, 750, 450)
+    pen.write("1 Introduction", "Helvetica-Bold", 18, gap=8)
+    pen.write(sentences(3, 6))
+    canvas.setFont("Helvetica-Bold", 18)
+    canvas.drawCentredString(297, 500, "A Second Title that is Rather Long")
+    canvas.drawCentredString(297, 478, "and goes on in a second line")
+    Pen(canvas, 72, 460, 450).write(sentences(4, 6))
+
+
 def same_size(canvas: Canvas) -> None:
     """Headings that differ from the body only by weight."""
     pen = Pen(canvas, 72, 770, 450)

@@ -12,7 +12,17 @@ Convert = Callable[[Path], Any]
 Pdf = Callable[[str], Path]
 
 READABLE = (
-    *("headings", "same_size", "columns", "run_on", "ruled", "spans", "borderless", "booktabs"),
+    *(
+        "headings",
+        "centred_title",
+        "same_size",
+        "columns",
+        "run_on",
+        "ruled",
+        "spans",
+        "borderless",
+        "booktabs",
+    ),
     *("running", "lists", "footnotes", "slides", "form", "rotated", "sideways", "cropped", "cjk"),
     *("hyphens", "code", "bookmarks", "fake_bold", "letter_page"),
 )
@@ -234,3 +244,12 @@ def test_a_scan_is_a_picture_without_text(pdf: Pdf, convert: Convert) -> None:
     doc = convert(pdf("scanned"))
     assert labels(doc) == ["picture"]
     assert not doc.texts
+
+
+def test_a_heading_below_a_centred_title_is_its_own(pdf: Pdf, convert: Convert) -> None:
+    texts = [text for label, text in shape(convert(pdf("centred_title"))) if label != "text"]
+    assert texts == [
+        "Ranges of the Arctic Terns of the Island",
+        "1 Introduction",
+        "A Second Title that is Rather Long and goes on in a second line",
+    ]

@@ -237,7 +237,16 @@ def _breaks(current: Sequence[Line], line: Line, column: geometry.Box, leading: 
         return True
     if text.has_leaders(last.text) or text.has_leaders(line.text):
         return True
+    if line.style[0] and _in_middle(last, column):
+        # A heading at the edge below a title, or the title's next line.
+        return line.box.left - column.left < 0.2 * line.size or not _in_middle(line, column)
     return _indented(current, line, column)
+
+
+def _in_middle(line: Line, column: geometry.Box) -> bool:
+    """Whether a line stands about as far from both edges of its column."""
+    left, right = line.box.left - column.left, column.right - line.box.right
+    return min(left, right) > 0.8 * line.size and abs(left - right) < 0.08 * column.width
 
 
 def _phrase(last: Line, line: Line, step: float, leading: float) -> bool:
