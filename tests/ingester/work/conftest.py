@@ -132,7 +132,6 @@ class Seen:
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.stages: Counter[str] = Counter()
-        self.most = 0
 
     def outcome(self, source: str, outcome: str, code: str = "") -> None:
         self.outcomes[outcome, code] += 1
@@ -141,7 +140,7 @@ class Seen:
         self.stages[name] += 1
 
     def working(self, count: int) -> None:
-        self.most = max(self.most, count)
+        pass
 
 
 class Bench:

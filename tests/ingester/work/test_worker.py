@@ -5,8 +5,10 @@ from collections import Counter
 
 import pytest
 
+from haiku.ingester.config import GroupConfig
 from haiku.ingester.exceptions import ItemsUnavailable
 from haiku.ingester.items import Items, State
+from haiku.ingester.work import Worker
 from haiku.rag.exceptions import DocumentCorrupt
 
 
@@ -57,12 +59,74 @@ async def test_a_surprise_ends_one_item_and_not_the_others(bench):
     assert await bench.state("mem:/good") == State.INDEXED
 
 
-async def test_no_more_than_concurrency_are_under_way(bench):
+async def test_no_more_than_concurrency_are_worked_on(bench):
     for number in range(20):
         await bench.write(f"mem:/{number}", f"text {number}")
+    under_way, most = 0, 0
+    convert = bench.converter.run
+
+    async def count(*arguments, **more):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.005)
+        under_way -= 1
+        return await convert(*arguments, **more)
+
+    bench.converter.run = count
     await bench.drain(bench.worker(concurrency=3))
-    assert bench.seen.most == 3
+    assert most == 3
     assert await bench.items.counts() == {"docs": {State.INDEXED: 20}}
+
+
+async def test_what_waits_for_its_commit_gives_its_slot_to_others(bench):
+    released = asyncio.Event()
+    commit = bench.store.commit
+
+    async def slow(*arguments, **more):
+        await released.wait()
+        return await commit(*arguments, **more)
+
+    bench.store.commit = slow
+    for number in range(9):
+        await bench.write(f"mem:/{number}", f"text {number}")
+    worker, task = await running(bench, concurrency=1)
+
+    async def all_converted():
+        return len(bench.converter.converted) == 9
+
+    await bench.until(all_converted, task)
+    released.set()
+    await bench.until(bench.is_quiet, task)
+    await worker.stop(5)
+    await task
+
+
+async def test_no_more_than_two_groups_wait_for_their_commit(bench):
+    released = asyncio.Event()
+    commit = bench.store.commit
+
+    async def slow(*arguments, **more):
+        await released.wait()
+        return await commit(*arguments, **more)
+
+    bench.store.commit = slow
+    for number in range(9):
+        await bench.write(f"mem:/{number}", f"text {number}")
+    group = GroupConfig(max_documents=2)
+    worker = Worker(bench.items, bench.pipeline, concurrency=1, lease=60, group=group)
+    task = asyncio.create_task(worker.run())
+
+    async def some_converted():
+        return len(bench.converter.converted) == 4
+
+    await bench.until(some_converted, task)
+    await asyncio.sleep(0.3)
+    assert len(bench.converter.converted) == 4
+    released.set()
+    await bench.until(bench.is_quiet, task)
+    await worker.stop(5)
+    await task
 
 
 async def test_who_lost_a_lease_does_not_commit(bench):

@@ -87,6 +87,7 @@ class Items:
 
         Raises:
             ItemsUnavailable: it cannot be opened, or was written by a newer version.
+            NotKnown: it is not there, and `create` is False.
         """
         return cls(await Database.open(url, create=create), instance, config, clock=clock)
 

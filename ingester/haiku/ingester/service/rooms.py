@@ -206,6 +206,7 @@ def make_worker(config: DaemonConfig, rooms: Rooms, observer: Observer) -> Worke
         rooms.pipeline,
         concurrency=work.concurrency or ITEMS_PER_WORKER * rooms.session.workers,
         lease=work.lease,
+        group=config.ingester.group,
         observer=observer,
     )
 

@@ -202,6 +202,7 @@ class Pipeline:
     async def _commit(
         self, claim: Claim, change: Change, progress: Progress, *, size: int = 0
     ) -> Outcome:
+        progress.size = size
         with progress.at("commit"):
             outcome = await self.committer.submit(change, size=size, claim=claim)
         if outcome.result == "dropped":

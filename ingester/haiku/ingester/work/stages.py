@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from haiku.ingester.work.observer import Observer
 
@@ -18,8 +18,12 @@ class Progress:
     """Of one claim."""
 
     observer: Observer
+    #: Called when the step changes.
+    changed: Callable[[], None] = lambda: None
     #: The step under way, or the last one: "fetch", "convert", "embed", "commit".
     stage: str = "fetch"
+    #: Bytes that wait for their commit, roughly.
+    size: int = 0
     #: Monotonic seconds at which the claim was begun.
     started: float = field(default_factory=time.monotonic)
 
@@ -27,6 +31,7 @@ class Progress:
     def at(self, stage: str) -> Iterator[None]:
         """Name the step, and tell the observer how long it took when it went well."""
         self.stage = stage
+        self.changed()
         begun = time.monotonic()
         yield
         self.observer.stage(stage, time.monotonic() - begun)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from haiku.ingester.config import GroupConfig
 from haiku.ingester.exceptions import ItemsUnavailable, LeaseLost
 from haiku.ingester.items.model import Retry, State
 from haiku.ingester.work.observer import Silent
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL = 1.0  # seconds after which what other processes wrote is noticed
+GATHER = 0.05  # seconds that a few free slots wait for more, to be claimed for together
 RENEWALS = 3  # times a lease is renewed before it would lapse
 
 
 class Worker:
-    """Works on items until it is stopped. `run` it once."""
+    """Works on items until it is stopped. `run` it once.
+
+    An item that waits for its commit gives its slot to the next one, as long as no more wait than
+    two groups hold: so groups are as large as the load makes them, and memory stays bounded.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,7 @@ class Worker:
         *,
         concurrency: int,
         lease: float,
+        group: GroupConfig | None = None,
         observer: Observer | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
@@ -40,14 +47,16 @@ class Worker:
         Args:
             items: where claims come from.
             pipeline: what is done with one.
-            concurrency: items under way at once.
+            concurrency: items that are fetched, converted and embedded at once.
             lease: seconds a claim lasts, as `ingester.work.lease`.
+            group: the size of a commit, as `ingester.group`.
             observer: told about stages and outcomes.
         """
         self._items = items
         self._pipeline = pipeline
         self._concurrency = concurrency
         self._lease = lease
+        self._group = group or GroupConfig()
         self._observer = observer or Silent()
         self._tasks: dict[asyncio.Task[None], Claim] = {}
         self._stopping = asyncio.Event()
@@ -80,10 +89,8 @@ class Worker:
         await self._give_back()
 
     async def _step(self) -> None:
-        free = self._concurrency - len(self._tasks)
-        if free <= 0:
-            self._slot.clear()
-            await self._slot.wait()
+        free = await self._free_slots()
+        if not free:
             return
         try:
             claims = await self._items.claim(free, self._pipeline.sources)
@@ -93,6 +100,29 @@ class Worker:
         except ItemsUnavailable as error:
             log.warning("no items can be claimed: %s", error)
             await self._sleep(POLL_INTERVAL)
+
+    async def _free_slots(self) -> int:
+        """How many items may be begun: at once when half of the slots are free, else soon."""
+        wanted = (self._concurrency + 1) // 2
+        self._slot.clear()
+        if self._free() == 0:
+            await self._slot.wait()
+        try:
+            async with asyncio.timeout(GATHER):
+                while self._free() < wanted and not self._stopping.is_set():
+                    self._slot.clear()
+                    await self._slot.wait()
+        except TimeoutError:
+            pass
+        return 0 if self._stopping.is_set() else self._free()
+
+    def _free(self) -> int:
+        waiting = [p.size for p in self.progress.values() if p.stage == "commit"]
+        if len(waiting) >= 2 * self._group.max_documents:
+            return 0
+        if sum(waiting) >= 2 * self._group.max_bytes:
+            return 0
+        return max(0, self._concurrency - (len(self._tasks) - len(waiting)))
 
     async def _pause(self) -> None:
         """Until there may be something to claim, or it is time to stop."""
@@ -129,7 +159,7 @@ class Worker:
         self._observer.working(len(self._tasks))
 
     async def _one(self, claim: Claim) -> None:
-        progress = self.progress[claim] = Progress(self._observer)
+        progress = self.progress[claim] = Progress(self._observer, self._slot.set)
         try:
             result = await self._result(claim, progress)
             self._tell(claim, result, await self._items.finish(claim, result), progress)
