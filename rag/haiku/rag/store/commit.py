@@ -274,4 +274,4 @@ class _Group:
 def is_conflict(error: BaseException) -> bool:
     """Whether Lance says that another commit came first."""
     text = str(error).lower()
-    return "concurrent writers" in text or "commit conflict" in text or "conflict" in text
+    return "concurrent writers" in text or "conflict" in text

@@ -11,7 +11,7 @@ from haiku.rag.store import schema, sql
 from haiku.rag.store.changes import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     import pyarrow as pa
@@ -155,8 +155,3 @@ def _dump_head(head: Head, now: datetime) -> dict[str, Any]:
         "condemned": sorted(head.condemned),
         "restore_epoch": head.restore_epoch,
     }
-
-
-def load_rows(tables: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Many rows."""
-    return [load_row(data) for data in tables]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from haiku.rag.exceptions import IdentityMismatch, SchemaMismatch, StoreError
 from haiku.rag.records import EmbeddingIdentity
 from haiku.rag.store import schema
+from haiku.rag.store.commit import is_conflict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,8 +116,6 @@ def write(dataset: Any, values: Mapping[str, str]) -> bool:
 
     Every row is written each time, so that any two writes conflict.
     """
-    from haiku.rag.store.commit import is_conflict
-
     pinned = dataset.checkout_version(dataset.version)
     merge = pinned.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
     try:
