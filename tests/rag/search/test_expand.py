@@ -150,14 +150,18 @@ async def test_a_hit_longer_than_the_cap_is_cut_to_it() -> None:
 
 async def test_overlapping_hits_that_do_not_fit_together_share_the_text_between() -> None:
     items = [item(n, f"paragraph {n:03}") for n in range(40)]
-    first, second = await expand(items, result("a", 10), result("b", 14), cap=70)
-    assert "paragraph 010" in first.content
-    assert "paragraph 014" in second.content
-    assert not set(first.doc_item_refs) & set(second.doc_item_refs)
-    assert max(len(first.content), len(second.content)) <= 70
-    (joined,) = await expand(items, result("a", 10), result("b", 12), cap=70)
-    assert len(joined.content) <= 70
-    assert {"#/texts/10", "#/texts/12"} <= set(joined.doc_item_refs)
+    first, second = await expand(items, result("a", 0), result("b", 5), cap=75)
+    assert first.doc_item_refs == [f"#/texts/{n}" for n in range(5)]
+    assert second.doc_item_refs == [f"#/texts/{n}" for n in (5, 6, 7)]
+    (joined,) = await expand(items, result("a", 10), result("b", 12), cap=75)
+    assert joined.doc_item_refs == [f"#/texts/{n}" for n in range(9, 14)]
+
+
+async def test_a_hit_inside_what_another_already_shows_is_not_shown_again() -> None:
+    words = " ".join(f"word{n}" for n in range(200))
+    hits = [result(words, 0, score=0.5), result("word3 word4", 0, score=0.4, chunk_id="c")]
+    (found,) = await expand([item(0, words)], *hits, cap=100)
+    assert found.score == 0.5
 
 
 # --- properties -------------------------------------------------------------------------------
@@ -220,9 +224,11 @@ async def test_every_passage_keeps_the_promises(
 
 
 @settings(max_examples=60, deadline=None)
-@given(documents_with_hits())
-async def test_no_text_is_returned_twice(made: tuple[list[NewItem], list[SearchResult]]) -> None:
+@given(documents_with_hits(), st.sampled_from([150, 300, 700]))
+async def test_no_text_is_returned_twice(
+    made: tuple[list[NewItem], list[SearchResult]], cap: int
+) -> None:
     items, hits = made
-    found = await expand(items, *hits, cap=700)
+    found = await expand(items, *hits, cap=cap)
     words = [line.lstrip("# ") for passage in found for line in passage.content.split("\n\n")]
     assert len(words) == len(set(words))

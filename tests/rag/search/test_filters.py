@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,6 +76,10 @@ def select(table: lance.LanceDataset, text: str) -> list[str]:
         ("title != 'O''Brien'", "a1 d4 e5"),
         ("NOT title = 'O''Brien'", "a1 d4 e5"),
         ("NOT NOT id = 'a1'", "a1"),
+        ("NOT id < 'c3'", "c3 d4 e5"),
+        ("NOT id <= 'c3'", "d4 e5"),
+        ("NOT id > 'c3'", "a1 b2 c3"),
+        ("NOT id >= 'c3'", "a1 b2"),
         ("id = 'a1' OR id = 'b2' AND title IS NOT NULL", "a1"),
         ("(id = 'a1' OR id = 'b2') AND title IS NULL", "b2"),
         ("NOT (id = 'a1' OR NOT title IS NULL)", "b2"),
@@ -158,6 +163,17 @@ def test_the_deepest_accepted_filter_runs(
     table.to_table(columns=["id"], filter=f"((({inside}) AND id > '') AND uri > '')")
     with pytest.raises(FilterError, match="inside each other"):
         parse_filter(before + text + ")" * before.count("("))
+
+
+def test_a_time_without_an_offset_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/Lima")
+    time.tzset()
+    try:
+        sql = parse_filter("created_at = '2025-03-01T12:00'").sql
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert sql == "created_at = timestamp '2025-03-01T12:00:00.000000+00:00'"
 
 
 def test_long_filters_run_and_longer_ones_are_refused(table: lance.LanceDataset) -> None:

@@ -166,6 +166,23 @@ def test_locate_overlooks_white_space_and_finds_the_whole_of_it() -> None:
     assert layout.text(span).split() == words
 
 
+def test_locate_finds_the_whole_of_a_text_that_repeats_itself() -> None:
+    content = "the same words again and " * 20
+    layout = Layout([item(0, f"before {content}after")])
+    span = layout.locate(content, layout.whole)
+    assert span is not None
+    assert layout.text(span) == content.strip()
+
+
+def test_locate_takes_the_end_that_fits_when_white_space_differs() -> None:
+    refrain, verse = [f"r{n}" for n in range(12)], [f"v{n}" for n in range(40)]
+    song = [*refrain, *verse, *refrain]
+    layout = Layout([item(0, "x " + " \n".join(song) + " y")])
+    span = layout.locate(" ".join(song), layout.whole)
+    assert span is not None
+    assert layout.text(span).split() == song
+
+
 def test_locate_says_when_it_is_not_there() -> None:
     layout = Layout([item(0, "some text")])
     assert layout.locate("other text", layout.whole) is None

@@ -10,7 +10,7 @@ passage is longer than the cap. Chunks that refer to no item stay as they are.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from haiku.rag.search.layout import Layout, Span
@@ -70,8 +70,6 @@ class _Passage:
     anchor: Span
     #: What is returned; it holds the anchor, or as much of it as the cap allows.
     window: Span
-    #: None of the hits may leave its section.
-    bounded: bool
     #: Place in the ranking, from 0, and hit.
     hits: tuple[tuple[int, SearchResult], ...]
 
@@ -102,7 +100,7 @@ def expand_document(
             continue
         bounded = bool(_BOUNDED.intersection(layout.items[place].label for place in places))
         window = layout.grow(anchor, cap, bounded=bounded)
-        passages.append(_Passage(anchor, window, bounded, ((rank, result),)))
+        passages.append(_Passage(anchor, window, ((rank, result),)))
     return done + [_merged(layout, passage) for passage in _settle(layout, passages, cap)]
 
 
@@ -134,23 +132,18 @@ def _join(layout: Layout, first: _Passage, second: _Passage, cap: int) -> _Passa
     one_holds_both = window in (first.window, second.window)
     if len(anchor) > cap and not one_holds_both:
         return None
-    bounded = first.bounded and second.bounded
     if len(window) > cap:
-        window = layout.grow(anchor, cap, bounded=bounded)
-    return _Passage(anchor, window, bounded, first.hits + second.hits)
+        window = layout.grow(anchor, cap, bounded=True)
+    return _Passage(anchor, window, first.hits + second.hits)
 
 
 def _part(first: _Passage, second: _Passage) -> tuple[_Passage, _Passage]:
     """The two without what they share: it goes to the first, up to where the second's hit is."""
     border = min(first.window.end, max(second.anchor.start, first.anchor.end))
     return (
-        _with_window(first, Span(first.window.start, border)),
-        _with_window(second, Span(max(second.window.start, border), second.window.end)),
+        replace(first, window=Span(first.window.start, border)),
+        replace(second, window=Span(max(second.window.start, border), second.window.end)),
     )
-
-
-def _with_window(passage: _Passage, window: Span) -> _Passage:
-    return _Passage(passage.anchor, window, passage.bounded, passage.hits)
 
 
 def _merged(layout: Layout, passage: _Passage) -> tuple[int, SearchResult]:

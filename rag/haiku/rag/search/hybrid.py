@@ -111,8 +111,7 @@ def fuse(legs: Mapping[Leg, Sequence[Hit]]) -> list[Candidate]:
 
 
 def _share(ranks: Mapping[Leg, int]) -> float:
-    # Sorted, so that equal ranks in different legs add up to the very same number.
-    return sum(1 / (K + rank) for rank in sorted(ranks.values()))
+    return sum(1 / (K + rank) for rank in ranks.values())
 
 
 def _ordered(hits: Sequence[Hit]) -> list[Hit]:

@@ -199,8 +199,10 @@ class Layout:
 
     def locate(self, content: str, within: Span) -> Span | None:
         """Where a chunk's content stands in a stretch, white space aside; None if it does not."""
-        words = content.split()
+        words, exact = content.split(), content.strip()
         text = self.text(within)
+        if exact and (start := text.find(exact)) >= 0:
+            return Span(within.start + start, within.start + start + len(exact))
         head = _words(words[:_EDGE_WORDS]).search(text) if words else None
         if head is None:
             return None
