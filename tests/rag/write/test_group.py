@@ -82,6 +82,24 @@ async def test_an_error_reaches_every_caller_and_the_next_group_goes_on(store):
     await committer.close()
 
 
+async def test_a_change_that_cannot_be_written_fails_alone(store):
+    commit = store.commit
+
+    async def refuse(changes, **more):
+        if any(change.uri == "b" for change in changes):
+            raise ValueError("a vector holds NaN")
+        return await commit(changes, **more)
+
+    store.commit = refuse
+    committer = GroupCommitter(store, window=0.2)
+    tasks = [asyncio.create_task(committer.submit(delete(uri))) for uri in "abc"]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(results[1], ValueError)
+    assert [results[0].result, results[2].result] == ["done", "done"]
+    assert store.groups == [["a"], ["c"]]
+    await committer.close()
+
+
 async def test_lost_claims_are_dropped(store):
     async def still_mine(claims):
         return [claim != "lost" for claim in claims]

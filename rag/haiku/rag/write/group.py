@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from haiku.rag.exceptions import StoreBusy
+from haiku.rag.exceptions import StoreBusy, StoreError
 
 if TYPE_CHECKING:
     from haiku.rag.store import Store
@@ -134,6 +134,11 @@ class GroupCommitter:
                 [waiting.change for waiting in group], still_mine=self._check(group)
             )
         except Exception as error:  # noqa: BLE001 - handed to every caller of the group
+            if len(group) > 1 and not isinstance(error, StoreError):
+                # One change cannot be written, e.g. its vectors: the others must not pay for it.
+                for waiting in group:
+                    await self._commit([waiting])
+                return
             for waiting in group:
                 if not waiting.outcome.done():
                     waiting.outcome.set_exception(error)
