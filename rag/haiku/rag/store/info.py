@@ -107,7 +107,7 @@ class StoreStats:
 
     #: Groups that reached the commit point.
     commits: int = 0
-    #: Tries that another writer's commit made void.
+    #: Tries made void by another commit to `document_meta`: a writer's, or an index being made.
     lost_races: int = 0
     #: Appends that had to be made again (too old, or made for a document that changed identity).
     appended_again: int = 0

@@ -5,6 +5,7 @@ Nothing here changes what readers see, and nothing here may fail a commit.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +41,15 @@ class Upkeep:
         self._committer = committer
         self._config = config
         self._stats = stats
+        self._lock = asyncio.Lock()
 
     async def run(self) -> UpkeepReport:
         """Do what is due. An error is logged, counted and reported, never raised."""
         work = _Work()
-        await self._compact_meta(work)
-        for table in schema.READ:
-            await self._threads.finish(self._keep_table, work, table)
+        async with self._lock:
+            await self._compact_meta(work)
+            for table in schema.READ:
+                await self._threads.finish(self._keep_table, work, table)
         report = work.report()
         self._count(report)
         return report
