@@ -102,9 +102,9 @@ async def test_a_busy_queue_gathers():
         await gate.wait()
 
     embedder, queue = make(answer, concurrency=1, max_items=10)
-    first = asyncio.create_task(queue.embed(["0"]))
+    first = asyncio.create_task(queue.embed(["0"], tokens=[1]))
     await asyncio.sleep(0.01)
-    others = [asyncio.create_task(queue.embed([str(i)])) for i in range(1, 21)]
+    others = [asyncio.create_task(queue.embed([str(i)], tokens=[1])) for i in range(1, 21)]
     await asyncio.sleep(0.03)
     assert len(embedder.requests) == 1
     gate.set()
@@ -272,8 +272,8 @@ async def test_a_caller_that_leaves_takes_its_waiting_texts_along():
         await gate.wait()
 
     embedder, queue = make(answer, concurrency=1, max_items=2)
-    leaving = asyncio.create_task(queue.embed(["1"] * 5))
-    staying = asyncio.create_task(queue.embed(["2"] * 4))
+    leaving = asyncio.create_task(queue.embed(["1"] * 5, tokens=[1] * 5))
+    staying = asyncio.create_task(queue.embed(["2"] * 4, tokens=[1] * 4))
     await asyncio.sleep(0.02)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):

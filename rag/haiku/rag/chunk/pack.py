@@ -6,7 +6,9 @@ than the limit by the embedder's own tokenizer. Every chunk is counted as it lea
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from haiku.rag.chunk.split import CHARS_A_TOKEN, split
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 #: Between the joined contents of one chunk.
 JOINT = "\n\n"
 ELLIPSIS = "…"
+
+_start = attrgetter("start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +91,15 @@ class Packer:
 
     def _pieces(self, block: Block) -> Iterator[Piece]:
         content = _trim(block.text)
-        tokens = self._tokenizer.count(self._text(block.headings, content))
-        if tokens <= self._limit and len(content) <= self._most_characters:
-            yield Piece(content, block.headings, block.places, tokens)
-            return
+        # A long block is counted piece by piece only.
+        if len(content) <= self._most_characters:
+            tokens = self._tokenizer.count(self._text(block.headings, content))
+            if tokens <= self._limit:
+                yield Piece(content, block.headings, block.places, tokens)
+                return
         header = self._repeatable(block)
         room = self._limit - self._prefix(block.headings).tokens - header.tokens
-        for start, end in self._fitting(block, 0, len(block.text), room, header.text):
-            shown = self._shown(block, start, end, header.text)
-            if shown:
-                tokens = self._tokenizer.count(self._text(block.headings, shown))
-                yield Piece(shown, block.headings, _places(block, start, end), tokens)
+        yield from self._fitting(block, 0, len(block.text), room, header.text)
 
     def _repeatable(self, block: Block) -> _Prefix:
         """The block's header where it leaves at least half the room to the body."""
@@ -114,20 +116,20 @@ class Packer:
 
     def _fitting(
         self, block: Block, start: int, end: int, room: int, header: str
-    ) -> Iterator[tuple[int, int]]:
-        """Parts of the block that are within the limit, as counted."""
+    ) -> Iterator[Piece]:
+        """Pieces of a part of the block that are within the limit, as counted."""
         for a, b in split(block.text[start:end], room, self._tokenizer):
             part = start + a, start + b
-            over = self._over(block, *part, header)
+            content = self._shown(block, *part, header)
+            if not content:
+                continue
+            tokens = self._tokenizer.count(self._text(block.headings, content))
+            over = tokens - self._limit
             if over > 0 and b - a > 1:
                 # Alone it counts more than within the whole.
                 yield from self._fitting(block, *part, min(room - over, room - 1), header)
             else:
-                yield part
-
-    def _over(self, block: Block, start: int, end: int, header: str) -> int:
-        text = self._text(block.headings, self._shown(block, start, end, header))
-        return self._tokenizer.count(text) - self._limit
+                yield Piece(content, block.headings, _places(block, *part), tokens)
 
     # --- joining ---
 
@@ -208,10 +210,6 @@ def _trim(text: str) -> str:
 
 
 def _places(block: Block, start: int, end: int) -> tuple[Place, ...]:
-    """The items that stand in a part of the block."""
-    last = len(block.places) - 1
-    return tuple(
-        place
-        for i, place in enumerate(block.places)
-        if place.start < end and (i == last or block.places[i + 1].start > start)
-    )
+    """The items that stand in a part of the block: the one it begins in, and those begun in it."""
+    first = bisect_right(block.places, start, key=_start) - 1
+    return block.places[max(0, first) : bisect_left(block.places, end, key=_start)]
