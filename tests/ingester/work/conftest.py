@@ -107,13 +107,13 @@ class Converter:
 
 
 class Embedding:
-    """Stands for the embedding queue."""
+    """Stands for the embedder and its queue."""
 
     def __init__(self) -> None:
         self.errors: list[Exception] = []
         self.embedded: list[str] = []
 
-    async def embed(self, texts: Sequence[str]) -> Any:
+    async def embed(self, texts: Sequence[str], *, tokens: Sequence[int] | None = None) -> Any:
         await asyncio.sleep(0)
         if self.errors:
             raise self.errors.pop(0)
@@ -156,6 +156,7 @@ class Bench:
         self.writer = Writer(
             store=store,
             pool=self.converter,  # type: ignore[arg-type]
+            embedder=self.embedding,  # type: ignore[arg-type]
             queue=self.embedding,  # type: ignore[arg-type]
             config=AppConfig(),
         )
