@@ -6,7 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.stamp
-INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps
+# Without compiled modules every command would compile its imports again: twice the start-up time.
+INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --compile-bytecode
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: docs demo serve test lint format bench lock clean
 

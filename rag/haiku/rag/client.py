@@ -412,6 +412,13 @@ class HaikuRAG:
         """Counts, versions, sizes, identity and index coverage of the database."""
         return await self._store.info()
 
+    async def warm(self) -> None:
+        """Load the embedder, so that the first search does not wait for it.
+
+        May be called before the database is opened, to run beside it.
+        """
+        await self._query_embedder().warm()
+
     # --- inside ----------------------------------------------------------------------------------
 
     @property

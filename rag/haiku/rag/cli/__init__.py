@@ -41,10 +41,14 @@ def main() -> None:
         app(prog_name="haiku-rag")
     except SystemExit as done:
         code = done.code
+    if isinstance(code, str):  # what Python prints for such an exit
+        print(code, file=sys.stderr)  # noqa: T201
+        code = 1
     try:
         sys.stdout.flush()
+        sys.stderr.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more at exit; it must find a file that takes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = PIPE_CLOSED
-    sys.exit(code)
+    # Everything is closed. Taking down the interpreter and the engines' libraries as well would
+    # keep a person waiting for a tenth of the whole command.
+    os._exit(code or 0)

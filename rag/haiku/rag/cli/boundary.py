@@ -84,12 +84,26 @@ class Target:
     read_only: bool
 
     @asynccontextmanager
-    async def client(self, *, writes: bool = False) -> AsyncIterator[HaikuRAG]:
-        """The open database. A command that does not write cannot write."""
+    async def client(
+        self, *, writes: bool = False, searches: bool = False
+    ) -> AsyncIterator[HaikuRAG]:
+        """The open database. A command that does not write cannot write.
+
+        For one that searches, the embedder is loaded while the database is opened.
+        """
+        import asyncio
+
         from haiku.rag.client import HaikuRAG
         from haiku.rag.config import load_config
 
         read_only = self.read_only or not writes
         config = load_config(self.config)
-        async with HaikuRAG(self.db, config=config, read_only=read_only) as client:
-            yield client
+        client = HaikuRAG(self.db, config=config, read_only=read_only)
+        warming = asyncio.create_task(client.warm()) if searches else None
+        try:
+            async with client:
+                yield client
+        finally:
+            if warming is not None:
+                # What is wrong with the embedder, the search itself has said.
+                await asyncio.gather(warming, return_exceptions=True)

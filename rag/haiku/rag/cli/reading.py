@@ -67,7 +67,7 @@ async def search(
     as_json: bool,
 ) -> None:
     """The best hits for a query."""
-    async with target.client() as client:
+    async with target.client(searches=search_type != "fts") as client:
         found = await client.search(query, limit, search_type, expression)
         if expand:
             found = await client.expand_context(found)

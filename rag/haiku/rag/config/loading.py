@@ -16,12 +16,6 @@ from typing import Any
 import platformdirs
 import yaml
 from pydantic import ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsError,
-)
 
 from haiku.rag.config.models import AppConfig
 from haiku.rag.exceptions import ConfigError
@@ -154,41 +148,23 @@ def _interpolate(value: Any, environ: Mapping[str, str], where: str, key: str = 
     return _VARIABLE.sub(resolve, value)
 
 
-class _Environment(EnvSettingsSource):
-    """pydantic-settings' reading of nested variables, from a mapping instead of the process."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = {key.lower(): value for key, value in environ.items()}
-        super().__init__(
-            _Settings, env_prefix=ENV_PREFIX, env_nested_delimiter="__", case_sensitive=False
-        )
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return self._environ
-
-
-class _Settings(AppConfig, BaseSettings):  # type: ignore[misc]
-    """Only a carrier of field types for the environment source; never instantiated."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], *args: Any, **kwargs: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return ()
-
-
 def _overrides(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The `HAIKU_RAG__…` variables as nested data, unknown ones refused."""
-    known = set(AppConfig.model_fields)
-    for name in environ:
-        if name.upper().startswith(ENV_PREFIX):
-            section = name[len(ENV_PREFIX) :].split("__")[0].lower()
-            if section not in known:
-                raise ConfigError(f"the environment variable {name} names no section: {section}")
-    try:
-        return _Environment(environ)()
-    except SettingsError as error:
-        raise ConfigError(f"an environment override cannot be read: {error}") from None
+    """The `HAIKU_RAG__…` variables as nested data.
+
+    Raises:
+        ConfigError: one names no section, or its value cannot be read.
+    """
+    given = [name for name in environ if name.upper().startswith(ENV_PREFIX)]
+    for name in given:
+        section = name[len(ENV_PREFIX) :].split("__")[0].lower()
+        if section not in AppConfig.model_fields:
+            raise ConfigError(f"the environment variable {name} names no section: {section}")
+    if not given:
+        return {}
+    # pydantic-settings costs a tenth of a second to import: only where there is something to read.
+    from haiku.rag.config.environment import read_overrides
+
+    return read_overrides(environ, ENV_PREFIX)
 
 
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

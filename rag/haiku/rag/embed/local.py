@@ -77,6 +77,10 @@ class LocalEmbedder:
         """The unit vector of a query, shape (384,)."""
         return await asyncio.get_running_loop().run_in_executor(self._queries, self._one, text)
 
+    async def warm(self) -> None:
+        """Load the model."""
+        await asyncio.get_running_loop().run_in_executor(self._queries, self._load)
+
     async def close(self) -> None:
         """End the threads and free the model, once the batches under way are through."""
         await asyncio.to_thread(self._close)

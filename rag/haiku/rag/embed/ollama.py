@@ -52,6 +52,9 @@ class OllamaEmbedder:
         row: NDArray[np.float32] = (await self.embed_documents([text]))[0]
         return row
 
+    async def warm(self) -> None:
+        """Nothing: the model is the server's."""
+
     async def close(self) -> None:
         """Close the connections."""
         await self._endpoint.close()

@@ -61,6 +61,9 @@ class OpenAIEmbedder:
         row: NDArray[np.float32] = (await self.embed_documents([text]))[0]
         return row
 
+    async def warm(self) -> None:
+        """Nothing: the model is the server's."""
+
     async def close(self) -> None:
         """Close the connections."""
         await self._endpoint.close()

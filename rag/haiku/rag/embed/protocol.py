@@ -35,6 +35,10 @@ class Embedder(Protocol):
         """The vector of a query, shape (dim,). Raises as `embed_documents`."""
         ...
 
+    async def warm(self) -> None:
+        """Load what the first text would otherwise wait for. Asks nothing of a server."""
+        ...
+
     async def close(self) -> None:
         """Release connections, threads and memory."""
         ...

@@ -48,6 +48,10 @@ class SentenceTransformersEmbedder:
         row: NDArray[np.float32] = (await self.embed_documents([text]))[0]
         return row
 
+    async def warm(self) -> None:
+        """Load the model."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._load)
+
     async def close(self) -> None:
         """End the thread and free the model."""
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)

@@ -50,7 +50,6 @@ class WriteSession:
 
     def __init__(self, store: "Store", embedder: "Embedder", config: AppConfig) -> None:
         from haiku.rag.convert.pool import WorkerPool
-
         from haiku.rag.embed import EmbedQueue, load_tokenizer
 
         self.store = store
@@ -63,7 +62,7 @@ class WriteSession:
             load_tokenizer(embeddings.model),
             max_attempts=embeddings.max_attempts,
         )
-        self.writer = Writer(store=store, pool=pool, queue=queue, config=config)
+        self.writer = Writer(store=store, pool=pool, embedder=embedder, queue=queue, config=config)
         self.workers = pool.size
         #: What has happened to the conversion processes.
         self.worker_stats = pool.stats

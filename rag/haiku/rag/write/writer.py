@@ -16,10 +16,11 @@ from haiku.rag.write.prepared import Prepared
 
 if TYPE_CHECKING:
     import numpy as np
-    from haiku.rag.convert.pool import WorkerPool
     from numpy.typing import NDArray
 
+    from haiku.rag.convert.pool import WorkerPool
     from haiku.rag.embed import EmbedQueue
+    from haiku.rag.embed.protocol import Embedder
     from haiku.rag.store import Store
 
 
@@ -45,7 +46,13 @@ class Writer:
     """Prepares documents in worker processes and gives them vectors. Safe for concurrent use."""
 
     def __init__(
-        self, *, store: "Store", pool: "WorkerPool", queue: "EmbedQueue", config: AppConfig
+        self,
+        *,
+        store: "Store",
+        pool: "WorkerPool",
+        embedder: "Embedder",
+        queue: "EmbedQueue",
+        config: AppConfig,
     ) -> None:
         self.store = store
         self.config = config
@@ -55,11 +62,12 @@ class Writer:
         #: Texts embedded.
         self.embedded = 0
         self._pool = pool
+        self._embedder = embedder
         self._queue = queue
 
     async def warm(self) -> None:
-        """Start the workers and have them import what they need."""
-        await self._pool.warm(worker.warm_up, self.config)
+        """Start the workers, have them import what they need, and load the embedder."""
+        await asyncio.gather(self._pool.warm(worker.warm_up, self.config), self._embedder.warm())
 
     async def prepare_file(
         self, path: Path, *, name: str, declared: str | None = None, forced: bool = False
@@ -115,13 +123,18 @@ class Writer:
         hashes = [identity.text_hash(chunk.text) for chunk in chunks]
         known = await self.store.known_vectors(list(dict.fromkeys(hashes)))
         missing = {
-            digest: chunk.text
+            digest: chunk
             for digest, chunk in zip(hashes, chunks, strict=True)
             if digest not in known
         }
         self.reused += len(chunks) - len(missing)
         if missing:
-            embedded = await self._queue.embed(list(missing.values()))
+            counts = [chunk.token_count for chunk in missing.values()]
+            embedded = await self._queue.embed(
+                [chunk.text for chunk in missing.values()],
+                # Chunks that a caller made are not counted yet.
+                tokens=counts if all(counts) else None,
+            )
             self.embedded += len(missing)
             known.update(zip(missing, embedded, strict=True))
         for place, digest in enumerate(hashes):
