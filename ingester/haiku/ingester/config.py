@@ -36,6 +36,9 @@ class GroupConfig(Section):
     window: float = Field(
         0.05, ge=0, description="Seconds a finished document waits for others at most."
     )
+    busy_window: float = Field(
+        0.5, ge=0, description="The same while more than a few documents are under way."
+    )
 
 
 class SpoolConfig(Section):

@@ -150,3 +150,14 @@ async def test_changes_gather_while_a_commit_is_under_way(store):
     await asyncio.gather(first, *rest)
     assert store.groups == [["a"], ["b", "c", "d"]]
     await committer.close()
+
+
+async def test_one_in_a_hurry_takes_the_patient_along(store):
+    committer = GroupCommitter(store, window=0.02)
+    patient = asyncio.create_task(committer.submit(delete("patient"), patience=60.0))
+    await asyncio.sleep(0.1)
+    assert store.groups == []
+    await committer.submit(delete("hurried"))
+    assert (await patient).result == "done"
+    assert store.groups == [["patient", "hurried"]]
+    await committer.close()

@@ -159,6 +159,7 @@ class Builder:
             committer=committer,
             spool=spool,
             max_file_size=self._config.app.processing.max_file_size,
+            busy_window=group.busy_window,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from haiku.ingester.exceptions import LeaseLost
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Times a change that lost against another writer is computed again before the item waits.
 COMMIT_ATTEMPTS = 5
+#: Items under way up to which nobody waits for a larger group.
+FEW = 4
 #: Bytes reserved beyond what was observed: a file may have grown a little since.
 SLACK = 1_000_000
 
@@ -51,6 +53,10 @@ class Pipeline:
     spool: Spool
     #: Bytes; what no source may exceed.
     max_file_size: int
+    #: Seconds that a change may wait for a group when many are under way; None: as any other.
+    busy_window: float | None = None
+    #: What is under way.
+    _running: set[Claim] = field(default_factory=set)
 
     async def run(self, claim: Claim, progress: Progress) -> Result:
         """Work on a claim and say what became of it.
@@ -58,6 +64,13 @@ class Pipeline:
         Raises:
             LeaseLost: another instance has the item; nothing was committed.
         """
+        self._running.add(claim)
+        try:
+            return await self._run(claim, progress)
+        finally:
+            self._running.discard(claim)
+
+    async def _run(self, claim: Claim, progress: Progress) -> Result:
         try:
             return await self._act(claim, progress)
         except LeaseLost:
@@ -204,7 +217,8 @@ class Pipeline:
     ) -> Outcome:
         progress.size = size
         with progress.at("commit"):
-            outcome = await self.committer.submit(change, size=size, claim=claim)
+            patience = self.busy_window if len(self._running) > FEW else None
+            outcome = await self.committer.submit(change, size=size, claim=claim, patience=patience)
         if outcome.result == "dropped":
             raise LeaseLost(f"{claim.uri} was taken over by another instance; not committed")
         return outcome

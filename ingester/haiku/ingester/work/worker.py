@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL = 1.0  # seconds after which what other processes wrote is noticed
-GATHER = 0.05  # seconds that a few free slots wait for more, to be claimed for together
+GATHER = 0.2  # seconds that a few free slots wait for more, to be claimed for together
 RENEWALS = 3  # times a lease is renewed before it would lapse
 
 

@@ -22,6 +22,8 @@ class _Waiting:
     change: Change
     size: int
     claim: Any
+    #: Loop time at which it has waited long enough.
+    closes: float
     outcome: asyncio.Future[Outcome]
 
 
@@ -41,14 +43,14 @@ class GroupStats:
 class GroupCommitter:
     """Collects changes and commits them together.
 
-    A group closes when it has `max_documents`, `max_bytes`, or when its first change has waited
-    `window` seconds, whichever is first; while one group is committed the next one gathers.
+    A group closes when it has `max_documents`, `max_bytes`, or when one of its changes has waited
+    as long as it may, whichever is first; while one group is committed the next one gathers.
     """
 
     store: Store
     max_documents: int = 64
     max_bytes: int = 32_000_000
-    #: Seconds.
+    #: Seconds a change waits for others, unless it says how long.
     window: float = 0.05
     still_mine: StillMine | None = None
     #: Called after each commit with its outcomes and its duration in seconds.
@@ -60,10 +62,23 @@ class GroupCommitter:
     _outstanding: set[asyncio.Future[Outcome]] = field(default_factory=set)
     _closed: bool = False
 
-    async def submit(self, change: Change, *, size: int = 0, claim: Any = None) -> Outcome:
+    async def submit(
+        self,
+        change: Change,
+        *,
+        size: int = 0,
+        claim: Any = None,
+        patience: float | None = None,
+    ) -> Outcome:
         """Commit the change with others; returns when it is committed or has lost.
 
         Cancelling the caller withdraws the change as long as its group has not closed.
+
+        Args:
+            change: what to commit.
+            size: bytes of its rows, about.
+            claim: what `still_mine` is asked about.
+            patience: seconds it may wait for others; None: `window`.
 
         Raises:
             StoreError: the group's commit failed; nothing of it is visible.
@@ -72,7 +87,9 @@ class GroupCommitter:
             raise StoreBusy("the group committer is closed; this change was not committed")
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="group-commit")
-        waiting = _Waiting(change, size, claim, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        closes = loop.time() + (self.window if patience is None else patience)
+        waiting = _Waiting(change, size, claim, closes, loop.create_future())
         self._outstanding.add(waiting.outcome)
         waiting.outcome.add_done_callback(self._outstanding.discard)
         self._queue.put_nowait(waiting)
@@ -101,7 +118,7 @@ class GroupCommitter:
     async def _gather(self) -> list[_Waiting]:
         first, self._held = self._held or await self._queue.get(), None
         group, size = [first], first.size
-        closes = asyncio.get_running_loop().time() + self.window
+        closes = first.closes
         while len(group) < self.max_documents and size < self.max_bytes:
             following = await self._next(closes)
             if following is None:
@@ -110,6 +127,7 @@ class GroupCommitter:
                 self._held = following
                 break
             group.append(following)
+            closes = min(closes, following.closes)
             size += following.size
         return group
 
