@@ -35,7 +35,7 @@ class Daemon:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "HAIKU_RAG__INGESTER__API__PORT": "0"},
+                env=environment(),
             )
 
     def done(self) -> int:
@@ -66,6 +66,12 @@ class Daemon:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
+
+
+def environment() -> dict[str, str]:
+    """What a user's process would have: compiled modules, and any free port for the API."""
+    own = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**own, "HAIKU_RAG__INGESTER__API__PORT": "0"}
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from haiku.rag.config import AppConfig
 from tests.bench import corpus, parts
-from tests.bench.daemon import BIN, Daemon, running
+from tests.bench.daemon import BIN, Daemon, environment, running
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,12 @@ def _median(command: list[str], repeats: int) -> str:
     times = []
     for _ in range(repeats + 1):
         started = time.perf_counter()
-        subprocess.run([str(BIN / command[0]), *command[1:]], check=True, capture_output=True)
+        subprocess.run(
+            [str(BIN / command[0]), *command[1:]],
+            check=True,
+            capture_output=True,
+            env=environment(),
+        )
         times.append(time.perf_counter() - started)
     return f"{statistics.median(times[1:]):.2f} s"
 

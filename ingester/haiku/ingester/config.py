@@ -54,7 +54,7 @@ class WorkConfig(Section):
     """How items are worked on."""
 
     concurrency: int = Field(
-        0, ge=0, description="Items under way at once; 0: four a conversion worker."
+        0, ge=0, description="Items under way at once; 0: twelve a conversion worker."
     )
     max_attempts: int = Field(5, ge=1, description="Tries before an item is failed.")
     backoff: float = Field(2.0, gt=0, description="Seconds before the second try; doubles.")

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-#: Items under way a conversion worker: some are fetched, embedded or committed meanwhile.
-ITEMS_PER_WORKER = 4
+#: Items under way a conversion worker: most wait for the embedder, which is the more thrifty the
+#: more texts it can sort by length (24 instead of 8 on two cores: 13 % less of its CPU time).
+ITEMS_PER_WORKER = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
