@@ -36,7 +36,7 @@ serve: $(STAMP)-main
 	$(BIN)/haiku-ingester serve --folder "$(FOLDER)"
 
 test: $(STAMP)-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff format --check .

@@ -127,6 +127,7 @@ def test_two_readers_search_while_documents_arrive(site: Site) -> None:
         assert daemon.stop() == 0
 
 
+# F66
 def test_a_taken_port_refuses_the_start_and_names_its_holder(site: Site) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

@@ -96,6 +96,7 @@ def wide(columns=30, rows=30, words=6, header_words=12):
 @pytest.mark.parametrize("table_format", ["narrative", "markdown"])
 @pytest.mark.parametrize("chunker_type", ["hybrid", "hierarchical"])
 @pytest.mark.parametrize("chunk_size", [40, 256])
+# F37
 def test_wide_table_with_long_headers_keeps_to_the_limit_and_loses_nothing(
     table_format, chunker_type, chunk_size
 ):

@@ -49,6 +49,7 @@ def test_a_search_from_start_to_end(process: Any, built: Path) -> None:
     assert json.loads(found.stdout)[0]["document_title"] == "Staff handbook"
 
 
+# F70: most of what such a search took was imports
 def test_a_search_imports_neither_pandas_nor_docling(process: Any, built: Path) -> None:
     env = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
     found = process("search", "holiday", "--db", built, "--type", "fts", env=env)

@@ -366,6 +366,7 @@ async def test_expansion_brings_the_section(client):
     assert len(expanded.content) <= CONFIG.search.max_context_chars
 
 
+# F68
 async def test_another_client_sees_a_commit_at_once(client):
     async with HaikuRAG(client.path, config=CONFIG, read_only=True) as reader:
         await reader.count_documents()

@@ -48,6 +48,7 @@ def test_binary_documents_are_recognised_under_any_name(samples, stored, suffix,
         (b"\n <!-- c --><HTML><p>x", "a.txt", "text/plain", "html"),
         (b"<html>in a manual</html>", "a.md", None, "md"),
         (b"<!doctype html><?php", "a.php", None, "code"),
+        # F36
         (b"BM is a format of pictures", "a.md", None, "md"),
         (b"ID3 tags\n", "a.md", None, "md"),
         (b"PK is a prefix\n", "a.txt", None, "text"),
