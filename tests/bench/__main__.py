@@ -13,13 +13,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("names", nargs="*", default=["commands", "latency", "throughput"])
     parser.add_argument("--files", type=int, default=300, help="files of the mixed folder")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of the mixed folder")
     parser.add_argument("--saves", type=int, default=40, help="saves of a small file")
     parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
     options = parser.parse_args()
     runs = {
         "commands": lambda base: measures.commands(base, options.repeats),
         "latency": lambda base: measures.latency(base, options.saves),
-        "throughput": lambda base: measures.throughput(base, options.files),
+        "throughput": lambda base: measures.throughput(base, options.files, options.rounds),
     }
     table = Table("what", "measured", "target", "note", title=measures.machine())
     for name in options.names:

@@ -25,9 +25,23 @@ class Figure:
     note: str = ""
 
 
-def throughput(base: Path, count: int) -> list[Figure]:
-    """A mixed folder moved under a running daemon, against the sum of its parts run bare."""
-    files = corpus.Writer().folder(base / "corpus", count)
+def throughput(base: Path, count: int, rounds: int) -> list[Figure]:
+    """A mixed folder moved under a running daemon, against the sum of its parts run bare.
+
+    Both are measured in turn, each round with other files; the median ratio counts, for a machine
+    that others use as well is now faster and now slower.
+    """
+    found = sorted(_round(base / str(number), count, number) for number in range(rounds))
+    ratio, note = found[len(found) // 2]
+    spread = f"; all rounds {', '.join(f'{ratio - 1:+.0%}' for ratio, _ in found)}"
+    return [
+        Figure("daemon over the sum of its parts", f"{ratio - 1:+.0%}", "≤ +30 %", note + spread)
+    ]
+
+
+def _round(base: Path, count: int, seed: int) -> tuple[float, str]:
+    """Daemon's seconds over the parts' seconds, and both in words."""
+    files = corpus.Writer(seed).folder(base / "corpus", count)
     bare = parts.measure(files, base / "bare", AppConfig())
     with running(base / "daemon") as daemon:
         started = time.perf_counter()
@@ -38,8 +52,7 @@ def throughput(base: Path, count: int) -> list[Figure]:
         f"{count} files, {bare.chunks} chunks: daemon {seconds:.1f} s; bare {bare.total:.1f} s "
         f"(convert {bare.convert:.1f}, embed {bare.embed:.1f}, append {bare.append:.2f})"
     )
-    overhead = seconds / bare.total - 1
-    return [Figure("daemon over the sum of its parts", f"{overhead:+.0%}", "≤ +30 %", note)]
+    return seconds / bare.total, note
 
 
 def latency(base: Path, rounds: int) -> list[Figure]:
