@@ -33,7 +33,7 @@ demo: $(STAMP)-main
 # make serve FOLDER=~/documents
 FOLDER ?= examples/documents
 serve: $(STAMP)-main
-	$(BIN)/haiku-ingester serve --folder "$(FOLDER)"
+	$(BIN)/haiku-ingester serve --folder "$(FOLDER)" --db .serve/haiku.rag.lancedb
 
 test: $(STAMP)-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile

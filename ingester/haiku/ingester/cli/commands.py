@@ -28,9 +28,23 @@ Database = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--db", help="Path of the database.", show_default=False),
 ]
+
+
+def _folder(text: str) -> Path:
+    """A folder's path; an empty one would be the working folder, which nobody means by it."""
+    if not text.strip():
+        raise typer.BadParameter("the folder's path is empty")
+    return Path(text)
+
+
 Folder = Annotated[
     Optional[list[Path]],  # noqa: UP045
-    typer.Option("--folder", help="A folder to ingest, besides the configured sources."),
+    typer.Option(
+        "--folder",
+        parser=_folder,
+        metavar="PATH",
+        help="A folder to ingest, besides the configured sources.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 SourceFilter = Annotated[
