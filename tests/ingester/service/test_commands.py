@@ -110,6 +110,8 @@ def test_items_are_listed_filtered_and_cut(filled: Place) -> None:
         str(filled.docs / "new.md")
     ]
     assert filled.json("items", "--source", "more") == []
+    assert len(filled.json("items", "--limit", str(10**30))) == 3
+    assert filled.json("items", "--offset", str(10**30)) == []
 
 
 def test_an_unknown_state_is_refused_with_the_known_ones(filled: Place) -> None:
@@ -205,3 +207,12 @@ def test_a_wrong_configuration_is_one_clear_message(place: Place) -> None:
     assert result.exit_code == 2
     assert "ingester.sorces: unknown key" in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_an_empty_folder_is_not_the_working_folder(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["run-batch", "--folder", " ", "--db", str(tmp_path / "x.lancedb")]
+    )
+    assert result.exit_code == 2
+    assert "path is empty" in result.output
+    assert list(tmp_path.iterdir()) == []

@@ -40,6 +40,13 @@ def test_list_pages_and_says_that_there_is_more(run: Any, built: Any) -> None:
     assert "2 of 3 documents" in run("list", "--db", built, "--limit", 2).stderr
 
 
+@pytest.mark.parametrize(("option", "count"), [("--offset", 0), ("--limit", 3)])
+def test_list_takes_any_number(run: Any, built: Any, option: str, count: int) -> None:
+    found = run("list", "--db", built, "--json", option, 10**30)
+    assert found.exit_code == 0
+    assert len(json.loads(found.stdout)["documents"]) == count
+
+
 @pytest.mark.parametrize(
     ("expression", "count"),
     [("uri = 'file:///docs/O''Brien.md'", 1), ("title LIKE '%handbook'", 1), ("", 3)],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BATCH = 4000  # rows read between two turns of the event loop
 _LOOKUP = 500  # values in one IN list
+_MOST = 1 << 62  # more than there ever are; SQLite takes no number beyond 64 bits
 _STATES = {state.value: state for state in State}
 
 _LISTED = (
@@ -136,7 +137,7 @@ async def listed(
         statement = statement.where(items.c.source_id == source_id)
     if state is not None:
         statement = statement.where(items.c.state == state)
-    rows = await connection.execute(statement.limit(limit).offset(offset))
+    rows = await connection.execute(statement.limit(min(limit, _MOST)).offset(min(offset, _MOST)))
     return [_as_item(row) for row in rows]
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LIVE = "state = 'live'"
 #: Rows read at a time when all of them are wanted.
 BATCH_ROWS = 1024
+#: More rows than a table ever has; Lance takes no count beyond 64 bits.
+_MOST = 1 << 40
 
 
 def base(meta: Any, uris: Iterable[str], ids: Iterable[str]) -> Base:
@@ -54,13 +56,13 @@ def page(meta: Any, where: str | None, limit: int | None, offset: int) -> list[R
     """Live rows, the newest first."""
     from lance.dataset import ColumnOrdering
 
-    if limit is not None and limit < 1:
+    if (limit is not None and limit < 1) or offset > _MOST:
         return []
     scanner = meta.scanner(
         columns=list(records.ROW_COLUMNS),
         filter=sql.both(LIVE, where),
         order_by=[ColumnOrdering("created_at", ascending=False), ColumnOrdering("id")],
-        limit=limit,
+        limit=None if limit is None else min(limit, _MOST),
         offset=offset or None,
     )
     return [records.load_row(data) for data in scanner.to_table().to_pylist()]
