@@ -98,6 +98,13 @@ async def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         await Store.create(tmp_path / "file" / "db", IDENTITY, CONFIG)
 
 
+@pytest.mark.parametrize("name", ["new\nline", "bell\x07", os.fsdecode(b"byte\xff")])
+async def test_a_name_that_lance_cannot_write_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StoreError, match="choose another"):
+        await Store.create(tmp_path / name, IDENTITY, CONFIG)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_another_embedder_is_refused_with_the_way_out(store: Store) -> None:
     with pytest.raises(IdentityMismatch, match=r"provider test, name vectors.*haiku-rag init"):
         await Store.open(store.path, CONFIG, identity=OTHER)

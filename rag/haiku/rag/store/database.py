@@ -233,6 +233,11 @@ def _create(database: str, identity: EmbeddingIdentity) -> None:
 
 
 def _make_folder(database: str) -> None:
+    if any(char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff" for char in database):
+        raise StoreError(
+            f"no database can be made at {database!r}: the path has control characters or is not "
+            "UTF-8; choose another"
+        )
     try:
         Path(database).mkdir(parents=True, exist_ok=True)
     except OSError as error:
