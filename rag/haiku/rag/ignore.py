@@ -27,6 +27,7 @@ DEFAULT_IGNORE = (
     ".svn/",
     "__pycache__/",
     "node_modules/",
+    ".venv/",
     "*.lancedb/",
 )
 

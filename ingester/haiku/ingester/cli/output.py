@@ -20,7 +20,10 @@ def print_json(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows under their columns: aligned on a terminal, tab-separated otherwise."""
+    """Rows under their columns: aligned on a terminal, tab-separated otherwise.
+
+    On a terminal a `path` that does not fit loses its front, which all rows share.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
         for row in [list(columns), *cells]:
@@ -31,12 +34,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    if "path" in columns:
+        _shorten(cells, columns, columns.index("path"), Console().width)
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         drawn.add_column(name, overflow="fold")
     for row in cells:
         drawn.add_row(*(Text(cell) for cell in row))
     Console().print(drawn)
+
+
+def _shorten(cells: list[list[str]], columns: Sequence[str], at: int, width: int) -> None:
+    """Cut column `at` from the left to what the others leave of the width."""
+    others = (
+        max(len(name), *(len(row[place]) for row in cells), 0) + 3
+        for place, name in enumerate(columns)
+        if place != at
+    )
+    room = max(width - sum(others) - 3, 20)
+    for row in cells:
+        if len(row[at]) > room:
+            row[at] = "…" + row[at][1 - room :]
 
 
 def line(text: str) -> None:

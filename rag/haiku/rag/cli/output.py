@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -73,7 +74,12 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def documents(found: Sequence[Document]) -> None:
-    """A list of documents."""
+    """A list of documents: a few lines each on a terminal, a row each elsewhere."""
+    if sys.stdout.isatty():
+        for d in found:
+            about = f"{d.chunk_count} chunks, {moment(d.updated_at)}"
+            _lines(_title(d.title, d.uri), about, [uris.display(d.uri), d.id])
+        return
     rows = (
         (d.id, d.title or "", uris.display(d.uri), d.chunk_count, moment(d.updated_at))
         for d in found
@@ -111,18 +117,31 @@ def hits(found: Sequence[SearchResult], query: str, *, whole: bool) -> None:
     """
     out = console()
     for place, hit in enumerate(found, start=1):
-        out.print(
-            Text.assemble(
-                (f"{place}. ", "bold"),
-                (one_line(hit.document_title or uris.display(hit.document_uri)), "bold"),
-                (f"  {hit.score:.4f}", "dim"),
-            )
-        )
-        out.print(Text(f"   {_where(hit)}", style="dim"))
+        title = f"{place}. {_title(hit.document_title, hit.document_uri)}"
+        _lines(title, f"{hit.score:.4f}", [_where(hit)])
         if hit.headings:
-            out.print(Text("   " + one_line(" › ".join(hit.headings)), style="italic"))
+            out.print(_indented(one_line(" › ".join(hit.headings)), "italic"))
         text = shown(hit.content) if whole else one_line(snippet(hit.content, query))
-        out.print(Text("   " + text.replace("\n", "\n   ") + "\n"))
+        out.print(_indented(text))
+        out.print()
+
+
+def _title(title: str | None, uri: str) -> str:
+    """A document's title, or the last part of its name when it has none."""
+    return one_line(title or uris.display(uri).rstrip("/").rsplit("/", 1)[-1])
+
+
+def _lines(title: str, about: str, more: Iterable[str]) -> None:
+    """A bold title with something beside it, and indented lines below."""
+    out = console()
+    out.print(Text.assemble((title, "bold"), (f"  {about}", "dim")))
+    for line in more:
+        out.print(_indented(line, "dim"))
+
+
+def _indented(text: str, style: str = "") -> Padding:
+    """A text whose every line, wrapped ones too, is set in."""
+    return Padding(Text(text, style=style), (0, 0, 0, 3), expand=False)
 
 
 def _where(hit: SearchResult) -> str:

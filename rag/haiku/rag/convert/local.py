@@ -20,6 +20,7 @@ from haiku.rag.convert import (
     charset,
     clean,
     containers,
+    depth,
     markup,
     paged,
     plain,
@@ -177,6 +178,9 @@ def _parse_text(text: str, format_: str, name: str, notes: list[str]) -> Docling
     if plain.too_wide(text) and format_ in ("md", "asciidoc", "latex"):
         notes.append(f"a line is longer than {plain.MAX_LINE:,} characters: read as plain text")
         return plain.text_document(text, _stem(name))
+    if depth.too_deep(text, format_):
+        notes.append("it nests deeper than a parser should be asked to follow: read as plain text")
+        return plain.text_document(markup.text_of(text) if format_ == "html" else text, _stem(name))
     try:
         # The mark keeps a charset that the page names from being believed again.
         return _by_backend(text.encode("utf-8-sig"), format_, name)

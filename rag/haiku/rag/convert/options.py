@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from haiku.rag.config.models import ProcessingConfig
 
 #: Raised whenever our own part of a conversion gives other text, items or titles than before.
-REVISION = 1
+REVISION = 2
 
 #: Bytes below which an archive is never called a bomb, however well it packs.
 RATIO_FLOOR = 64_000_000
