@@ -133,7 +133,7 @@ def test_search_filters(run: Any, built: Any) -> None:
     assert [hit["document_title"] for hit in json.loads(found.stdout)] == ["O'Brien"]
 
 
-@pytest.mark.parametrize("query", ["", 'a:b (c "d {0} OR NOT *', "\x00\ud800", "采购订单", "-- x"])
+@pytest.mark.parametrize("query", ['a:b (c "d {0} OR NOT *', "\x00\ud800", "采购订单", "-- x"])
 def test_any_query_is_answered(run: Any, built: Any, query: str) -> None:
     found = run("search", "--db", built, "--json", "--type", "fts", "--", query)
     assert found.exit_code == 0
@@ -141,9 +141,15 @@ def test_any_query_is_answered(run: Any, built: Any, query: str) -> None:
 
 
 def test_nothing_found_is_said_on_standard_error(run: Any, built: Any) -> None:
-    found = run("search", "  ", "--db", built)
+    found = run("search", "zzqqy", "--type", "fts", "--db", built)
     assert (found.exit_code, found.stdout) == (0, "")
     assert "nothing found" in found.stderr
+
+
+def test_an_empty_query_is_a_mistake(run: Any, built: Any) -> None:
+    found = run("search", "  ", "--db", built)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "query is empty" in found.stderr
 
 
 @pytest.mark.parametrize(

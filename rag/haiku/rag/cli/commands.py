@@ -232,7 +232,7 @@ def get(
 def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Plain words or a question.")],
     limit: Annotated[
-        int | None, typer.Option("--limit", min=0, help="Hits at most; default: search.limit.")
+        int | None, typer.Option("--limit", min=1, help="Hits at most; default: search.limit.")
     ] = None,
     kind: Annotated[
         Kind, typer.Option("--type", help="Meaning and words together, or one of them.")
@@ -248,6 +248,9 @@ def search(
 ) -> Work:
     """Search the documents."""
     from haiku.rag.cli import reading
+
+    if not query.strip():
+        raise typer.BadParameter("the query is empty", param_hint="QUERY")
 
     target = Target(db=db, config=config, read_only=read_only)
     return reading.search(
