@@ -37,7 +37,7 @@ class GroupConfig(Section):
         0.05, ge=0, description="Seconds a finished document waits for others at most."
     )
     busy_window: float = Field(
-        0.5, ge=0, description="The same while more than a few documents are under way."
+        1.0, ge=0, description="The same while more than a few documents are under way."
     )
 
 
