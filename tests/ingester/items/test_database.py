@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sqlalchemy import create_engine
 from haiku.ingester.config import WorkConfig
 from haiku.ingester.exceptions import ItemsUnavailable, NotKnown
 from haiku.ingester.items import Items, Observation, tables
+from haiku.ingester.items.database import _use_wal
 
 
 def url(tmp_path: Path, name: str = "items.db") -> str:
@@ -119,3 +121,13 @@ async def test_a_cancelled_write_is_whole(tmp_path: Path):
         known = await items.known("docs")
         assert sum(uri.startswith(f"{steps}/") for uri in known) in (0, 50)
     await items.close()
+
+
+def test_switching_to_the_log_waits_for_another_that_does(tmp_path: Path) -> None:
+    file = tmp_path / "items.db"
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.2, other.execute, ["COMMIT"]).start()
+    mine = sqlite3.connect(file, timeout=0.0)
+    _use_wal(mine.cursor())
+    assert mine.execute("PRAGMA journal_mode").fetchone() == ("wal",)

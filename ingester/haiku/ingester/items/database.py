@@ -9,6 +9,8 @@ does. A write that was begun is carried to its end even when its caller is cance
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Seconds between tries to switch a SQLite file to its write-ahead log.
+WAL_PAUSES = (0.01, 0.02, 0.03) + (0.04,) * 50
 BUSY_TIMEOUT = 30.0  # seconds that a write waits for another process's
 
 
@@ -154,9 +158,23 @@ def _engine(url: URL) -> AsyncEngine:
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not begin transactions by itself
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
+    _use_wal(cursor)
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _use_wal(cursor: Any) -> None:
+    """Switch to the write-ahead log; the busy timeout does not cover two that do so at once."""
+    for pause in WAL_PAUSES:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(pause)
+        else:
+            return
+    cursor.execute("PRAGMA journal_mode=WAL")
 
 
 def _begin_sqlite(connection: Connection) -> None:
