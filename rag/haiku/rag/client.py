@@ -157,14 +157,14 @@ class HaikuRAG:
         session = self._writing()
         prepared = await session.prepare_text(content, format)
         document_id = ids.new_id()
-        row = await session.put(
+        change = await session.change(
             uri or f"urn:uuid:{document_id}",
             prepared,
             document_id=document_id,
             title=title,
             metadata=metadata,
         )
-        return _document(row, prepared.content)
+        return _document(await session.commit(change), prepared.content)
 
     async def create_document_from_source(
         self,
@@ -273,12 +273,12 @@ class HaikuRAG:
         session = self._writing()
         row = await self._row(document_id)
         if content is None and chunks is None:
-            changed = await session.commit(
-                UpdateMeta(uri=row.uri, expected=row.row_version, title=title, metadata=metadata)
+            update = UpdateMeta(
+                uri=row.uri, expected=row.row_version, title=title, metadata=metadata
             )
-            return await self._full(changed)
+            return await self._full(await session.commit(update))
         prepared, vectors = await replace_chunks(session, row, content, chunks, format)
-        changed = await session.put(
+        change = await session.change(
             row.uri,
             prepared,
             expected=row.row_version,
@@ -286,7 +286,7 @@ class HaikuRAG:
             metadata=metadata if metadata is not None else dict(row.metadata),
             vectors=vectors,
         )
-        return _document(changed, prepared.content)
+        return _document(await session.commit(change), prepared.content)
 
     async def delete_document(self, document_id: str) -> bool:
         """Delete a document. False when no document has the id."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from haiku.rag import ids
-from haiku.rag.exceptions import DocumentExists, EmbedderRefused
+from haiku.rag.exceptions import EmbedderRefused
 from haiku.rag.models import Chunk
 from haiku.rag.records import NewChunk
-from haiku.rag.store.changes import ABSENT, NewRevision, Put, Row
+from haiku.rag.store.changes import Put, Row
 from haiku.rag.write.prepared import Prepared
+from haiku.rag.write.session import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, Protocol
 
     import numpy as np
@@ -51,7 +51,7 @@ async def import_all(
     rows = []
     for put, outcome in zip(puts, outcomes, strict=True):
         if outcome.result == "conflict":
-            raise _taken(put.uri)
+            raise taken(put.uri)
         if outcome.row is not None:
             rows.append((outcome.row, put.revision.content))
     return rows
@@ -77,10 +77,7 @@ async def replace_chunks(
             items=tuple(await snapshot.items(row)),
             chunks=(),
         )
-    if chunks is None:
-        return prepared, None
-    own = tuple(own_chunk(chunk) for chunk in chunks)
-    return dataclasses.replace(prepared, chunks=own), await _vectors(session, chunks, own)
+    return await _with_chunks(session, prepared, chunks)
 
 
 def own_chunk(chunk: Chunk) -> NewChunk:
@@ -101,29 +98,25 @@ async def _put(session: "WriteSession", item: "ImportItem") -> Put:
 
     packed = await asyncio.to_thread(pack, item.document)
     prepared = await session.writer.prepare_packed(packed, title=item.title)
-    if item.chunks is None:
-        revision = await session.writer.revise(prepared)
-    else:
-        own = tuple(own_chunk(chunk) for chunk in item.chunks)
-        revision = NewRevision(
-            revision=ids.new_id(),
-            content=prepared.content,
-            docling=prepared.docling,
-            chunks=own,
-            vectors=await _vectors(session, item.chunks, own),
-            items=prepared.items,
-        )
+    prepared, vectors = await _with_chunks(session, prepared, item.chunks)
     document_id = ids.new_id()
-    metadata: Mapping[str, Any] = item.metadata or {}
-    return Put(
-        uri=item.uri or f"urn:uuid:{document_id}",
-        id=document_id,
-        revision=revision,
-        expected=ABSENT,
-        title=prepared.title,
-        metadata=metadata,
-        fingerprint=session.writer.fingerprint,
+    return await session.change(
+        item.uri or f"urn:uuid:{document_id}",
+        prepared,
+        document_id=document_id,
+        metadata=item.metadata,
+        vectors=vectors,
     )
+
+
+async def _with_chunks(
+    session: "WriteSession", prepared: Prepared, chunks: Sequence[Chunk] | None
+) -> "tuple[Prepared, NDArray[np.float32] | None]":
+    """The document with chunks of the caller's and their vectors; as it is when there are none."""
+    if chunks is None:
+        return prepared, None
+    own = tuple(own_chunk(chunk) for chunk in chunks)
+    return dataclasses.replace(prepared, chunks=own), await _vectors(session, chunks, own)
 
 
 async def _vectors(
@@ -150,12 +143,6 @@ async def _vectors(
 
 async def _refuse_taken(session: "WriteSession", uris: Sequence[str]) -> None:
     doubled = {uri for uri in uris if uris.count(uri) > 1}
-    taken = doubled or set(await (await session.store.snapshot()).by_uris(list(uris)))
-    if taken:
-        raise _taken(sorted(taken)[0])
-
-
-def _taken(uri: str) -> DocumentExists:
-    return DocumentExists(
-        f"a document is already stored at {uri}; update or delete it, or choose another uri"
-    )
+    stored = doubled or set(await (await session.store.snapshot()).by_uris(list(uris)))
+    if stored:
+        raise taken(sorted(stored)[0])

@@ -17,6 +17,9 @@ from haiku.rag.write.prepared import Prepared
 from haiku.rag.write.writer import Writer
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from haiku.rag.embed.protocol import Embedder
     from haiku.rag.store import Store
 
@@ -79,7 +82,7 @@ class WriteSession:
             await asyncio.to_thread(path.write_bytes, content.encode("utf-8", "surrogatepass"))
             return await self.writer.prepare_file(path, name=name, declared=media_type, forced=True)
 
-    async def put(
+    async def change(
         self,
         uri: str,
         prepared: Prepared,
@@ -88,50 +91,34 @@ class WriteSession:
         document_id: str | None = None,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        vectors: Any = None,
-    ) -> Row:
-        """Embed and commit one document.
-
-        Raises:
-            DocumentExists: there is one at the URI already and `expected` is ABSENT.
-            Conflict: another writer changed the document first.
-        """
-        from haiku.rag import ids
-        from haiku.rag.store.changes import NewRevision
-
-        if vectors is None:
-            revision = await self.writer.revise(prepared)
-        else:
-            revision = NewRevision(
-                revision=ids.new_id(),
-                content=prepared.content,
-                docling=prepared.docling,
-                chunks=prepared.chunks,
-                vectors=vectors,
-                items=prepared.items,
-            )
-        change = Put(
+        content_hash: str | None = None,
+        vectors: "NDArray[np.float32] | None" = None,
+    ) -> Put:
+        """The change that stores a prepared document: embedded unless `vectors` are given."""
+        return Put(
             uri=uri,
             id=document_id,
-            revision=revision,
+            revision=await self.writer.revise(prepared, vectors),
             expected=expected,
             title=title if title is not None else prepared.title,
             metadata=metadata or {},
             content_type=prepared.content_type,
+            content_hash=content_hash,
             fingerprint=self.writer.fingerprint,
         )
-        return await self.commit(change)
 
     async def commit(self, change: Put | UpdateMeta) -> Row:
-        """Commit one change. Raises DocumentExists or Conflict when it lost."""
+        """Commit one change.
+
+        Raises:
+            DocumentExists: it was to create a document, and there is one at the URI already.
+            Conflict: another writer changed the document first.
+        """
         (outcome,) = await self.store.commit([change])
         if outcome.result == "done" and outcome.row is not None:
             return outcome.row
         if isinstance(change, Put) and change.expected == ABSENT:
-            raise DocumentExists(
-                f"a document is already stored at {change.uri}; update or delete it, "
-                "or choose another uri"
-            )
+            raise taken(change.uri)
         raise Conflict(f"{change.uri} was changed by another writer; read it again and repeat")
 
     async def add(
@@ -202,15 +189,13 @@ class WriteSession:
                 prepared = prepared or await self.writer.prepare_file(
                     fetched.path, name=fetched.name, declared=fetched.declared
                 )
-                change = Put(
-                    uri=fetched.uri,
-                    revision=await self.writer.revise(prepared),
+                change = await self.change(
+                    fetched.uri,
+                    prepared,
                     expected=row.row_version if row else ABSENT,
-                    title=title if title is not None else prepared.title,
+                    title=title,
                     metadata=metadata if metadata is not None else (row.metadata if row else {}),
-                    content_type=prepared.content_type,
                     content_hash=fetched.content_hash,
-                    fingerprint=self.writer.fingerprint,
                 )
                 size = prepared.size
             outcome = await committer.submit(change, size=size)
@@ -232,6 +217,13 @@ def text_type(text_format: str) -> tuple[str, str]:
     except KeyError:
         known = ", ".join(_TEXT_TYPES)
         raise ValueError(f"unknown text format {text_format!r}; use one of {known}") from None
+
+
+def taken(uri: str) -> DocumentExists:
+    """The error for a document that was to be new at a URI that has one."""
+    return DocumentExists(
+        f"a document is already stored at {uri}; update or delete it, or choose another uri"
+    )
 
 
 def _same(row: Row, fetched: Fetched, fingerprint: str) -> bool:

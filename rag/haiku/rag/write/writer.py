@@ -70,15 +70,24 @@ class Writer:
         await asyncio.gather(self._pool.warm(worker.warm_up, self.config), self._embedder.warm())
 
     async def prepare_file(
-        self, path: Path, *, name: str, declared: str | None = None, forced: bool = False
+        self,
+        path: Path,
+        *,
+        name: str,
+        declared: str | None = None,
+        forced: bool = False,
+        patience: float | None = None,
     ) -> Prepared:
         """Convert and chunk a local file in a worker process.
+
+        After `patience` seconds (None: never) it may be ended while all workers are at slow files
+        and others wait.
 
         Raises:
             ConvertError: any of its tree.
         """
         return await self._pool.run(
-            worker.prepare_file, str(path), name, declared, self.config, forced
+            worker.prepare_file, str(path), name, declared, self.config, forced, patience=patience
         )
 
     async def prepare_packed(self, packed: bytes, *, title: str | None = None) -> Prepared:
@@ -97,18 +106,26 @@ class Writer:
         """The chunks of a packed document, made in a worker process."""
         return await self._pool.run(worker.chunk_packed, packed, self.config)
 
-    async def revise(self, prepared: Prepared) -> NewRevision:
-        """The revision of a prepared document: known texts keep their vectors, others are embedded.
+    async def revise(
+        self, prepared: Prepared, vectors: "NDArray[np.float32] | None" = None
+    ) -> NewRevision:
+        """The revision of a prepared document.
+
+        Args:
+            prepared: the document.
+            vectors: shape (len(chunks), dim); None: known texts keep theirs, others are embedded.
 
         Raises:
             EmbedError: the texts could not be embedded.
         """
+        if vectors is None:
+            vectors = await self.vectors(prepared.chunks)
         return NewRevision(
             revision=ids.new_id(),
             content=prepared.content,
             docling=prepared.docling,
             chunks=prepared.chunks,
-            vectors=await self.vectors(prepared.chunks),
+            vectors=vectors,
             items=prepared.items,
         )
 
