@@ -12,6 +12,7 @@ from pathlib import Path
 
 from haiku.rag.config import AppConfig
 from tests.bench import corpus, parts
+from tests.bench.cost import Cost, spent
 from tests.bench.daemon import BIN, Daemon, environment, running
 
 
@@ -28,31 +29,60 @@ class Figure:
 def throughput(base: Path, count: int, rounds: int) -> list[Figure]:
     """A mixed folder moved under a running daemon, against the sum of its parts run bare.
 
-    Both are measured in turn, each round with other files; the median ratio counts, for a machine
-    that others use as well is now faster and now slower.
+    Each round has other files, and the one that goes first alternates. The medians count: a
+    machine that others use as well is now faster and now slower.
     """
-    found = sorted(_round(base / str(number), count, number) for number in range(rounds))
-    ratio, note = found[len(found) // 2]
-    spread = f"; all rounds {', '.join(f'{ratio - 1:+.0%}' for ratio, _ in found)}"
+    found = [_round(base / str(number), count, number) for number in range(rounds)]
+    for one in found:
+        print(one.note, flush=True)
+    times = [one.daemon.seconds / one.bare.total.seconds - 1 for one in found]
+    cpus = [one.daemon.cpu / one.bare.total.cpu - 1 for one in found]
     return [
-        Figure("daemon over the sum of its parts", f"{ratio - 1:+.0%}", "≤ +30 %", note + spread)
+        _over("daemon over the sum of its parts", times, "≤ +30 %", "by the clock"),
+        _over("the same in CPU seconds", cpus, "", "children included"),
     ]
 
 
-def _round(base: Path, count: int, seed: int) -> tuple[float, str]:
-    """Daemon's seconds over the parts' seconds, and both in words."""
+@dataclass(frozen=True)
+class Round:
+    """What the same files cost the daemon and the parts."""
+
+    daemon: Cost
+    bare: parts.Parts
+
+    @property
+    def note(self) -> str:
+        """Both in words."""
+        bare = self.bare
+        return (
+            f"{bare.documents} files, {bare.chunks} chunks: daemon {self.daemon}; bare "
+            f"{bare.total}: convert {bare.convert}, embed {bare.embed}, append {bare.append}"
+        )
+
+
+def _round(base: Path, count: int, seed: int) -> Round:
+    folder = base / "daemon/documents/corpus"
     files = corpus.Writer(seed).folder(base / "corpus", count)
+    if seed % 2:
+        daemon = _through(base, folder)
+        files = [folder / path.name for path in files]
+        return Round(daemon, parts.measure(files, base / "bare", AppConfig()))
     bare = parts.measure(files, base / "bare", AppConfig())
-    with running(base / "daemon") as daemon:
-        started = time.perf_counter()
-        (base / "corpus").rename(daemon.folder / "corpus")
+    return Round(_through(base, folder), bare)
+
+
+def _through(base: Path, folder: Path) -> Cost:
+    """The cost of a folder that is moved under a running daemon."""
+    count = len(list((base / "corpus").iterdir()))
+    with running(base / "daemon") as daemon, spent(daemon.process.pid) as cost:
+        (base / "corpus").rename(folder)
         daemon.wait(count + 1)
-        seconds = time.perf_counter() - started
-    note = (
-        f"{count} files, {bare.chunks} chunks: daemon {seconds:.1f} s; bare {bare.total:.1f} s "
-        f"(convert {bare.convert:.1f}, embed {bare.embed:.1f}, append {bare.append:.2f})"
-    )
-    return seconds / bare.total, note
+    return cost
+
+
+def _over(what: str, shares: list[float], target: str, note: str) -> Figure:
+    rounds = ", ".join(f"{share:+.0%}" for share in shares)
+    return Figure(what, f"{statistics.median(shares):+.0%}", target, f"{note}; rounds {rounds}")
 
 
 def latency(base: Path, rounds: int) -> list[Figure]:

@@ -3,28 +3,28 @@
 import asyncio
 import multiprocessing
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from haiku.rag.config import AppConfig
 from haiku.rag.write import worker
 from haiku.rag.write.prepared import Prepared
+from tests.bench.cost import Cost, spent
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Seconds of each part on all cores, and how much there was."""
+    """The cost of each part on all cores, and how much there was."""
 
-    convert: float
-    embed: float
-    append: float
+    convert: Cost
+    embed: Cost
+    append: Cost
     documents: int
     chunks: int
 
     @property
-    def total(self) -> float:
-        """Seconds of all parts, one after another."""
+    def total(self) -> Cost:
+        """All parts, one after another."""
         return self.convert + self.embed + self.append
 
 
@@ -37,34 +37,33 @@ def measure(files: list[Path], folder: Path, config: AppConfig) -> Parts:
     return Parts(convert, embed, append, len(files), chunks)
 
 
-def _convert(files: list[Path], config: AppConfig) -> tuple[float, list[Prepared]]:
+def _convert(files: list[Path], config: AppConfig) -> tuple[Cost, list[Prepared]]:
     """All cores convert and chunk, in processes that have imported everything."""
     cores = os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
     with context.Pool(cores, initializer=worker.warm_up, initargs=(config,)) as pool:
         warm = [(str(files[0]), files[0].name, None, config)] * cores
         pool.starmap(worker.prepare_file, warm, chunksize=1)
-        started = time.perf_counter()
         jobs = [(str(path), path.name, None, config) for path in files]
-        prepared = pool.starmap(worker.prepare_file, jobs, chunksize=1)
-        return time.perf_counter() - started, prepared
+        with spent() as cost:
+            prepared = pool.starmap(worker.prepare_file, jobs, chunksize=1)
+        return cost, prepared
 
 
-async def _embed(prepared: list[Prepared], config: AppConfig) -> tuple[float, list]:
+async def _embed(prepared: list[Prepared], config: AppConfig) -> tuple[Cost, list]:
     """Every text once, in one call to the embedder."""
     from haiku.rag.embed import create_embedder
 
     embedder = create_embedder(config.embeddings)
     await embedder.embed_documents(["warm up"])
     texts = [chunk.text for p in prepared for chunk in p.chunks]
-    started = time.perf_counter()
-    vectors = await embedder.embed_documents(texts)
-    seconds = time.perf_counter() - started
+    with spent() as cost:
+        vectors = await embedder.embed_documents(texts)
     await embedder.close()
-    return seconds, vectors
+    return cost, vectors
 
 
-def _append(prepared: list[Prepared], vectors, folder: Path, config: AppConfig) -> float:
+def _append(prepared: list[Prepared], vectors, folder: Path, config: AppConfig) -> Cost:
     """The same rows, written once a table."""
     import lance
 
@@ -73,20 +72,20 @@ def _append(prepared: list[Prepared], vectors, folder: Path, config: AppConfig) 
     from haiku.rag.store.changes import NewRevision
     from haiku.rag.store.revisions import Rows
 
-    started = time.perf_counter()
-    rows, first = Rows(identity(config.embeddings.model)), 0
-    for p in prepared:
-        last = first + len(p.chunks)
-        revision = NewRevision(
-            revision=ids.new_id(),
-            content=p.content,
-            docling=p.docling,
-            chunks=p.chunks,
-            vectors=vectors[first:last],
-            items=p.items,
-        )
-        rows.add(ids.new_id(), revision.revision, revision)
-        first = last
-    for name, table in rows.tables().items():
-        lance.write_dataset(table, str(folder / f"{name}.lance"))
-    return time.perf_counter() - started
+    with spent() as cost:
+        rows, first = Rows(identity(config.embeddings.model)), 0
+        for p in prepared:
+            last = first + len(p.chunks)
+            revision = NewRevision(
+                revision=ids.new_id(),
+                content=p.content,
+                docling=p.docling,
+                chunks=p.chunks,
+                vectors=vectors[first:last],
+                items=p.items,
+            )
+            rows.add(ids.new_id(), revision.revision, revision)
+            first = last
+        for name, table in rows.tables().items():
+            lance.write_dataset(table, str(folder / f"{name}.lance"))
+    return cost
