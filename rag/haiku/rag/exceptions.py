@@ -24,6 +24,8 @@
     │   ├── ConversionTimeout        over `processing.timeout`
     │   ├── ConversionCrashed        the worker died
     │   ├── ConversionMemory         over `processing.max_memory`
+    │   ├── ConversionDeferred (retry) ended to let quicker documents pass
+    │   ├── ModelsUnavailable (retry) the models that a conversion needs cannot be loaded
     │   └── WorkerUnavailable (retry) no worker could be started
     ├── EmbedError
     │   ├── EmbedderUnavailable (retry) no answer, or 408/429/5xx (`retry_after` in seconds)
@@ -177,6 +179,13 @@ class ConversionTimeout(ConvertError):
     code = "timeout"
 
 
+class ConversionDeferred(ConvertError):
+    """The conversion was slow while others waited, and was ended; it may have its full time."""
+
+    retryable = True
+    code = "slow"
+
+
 class ConversionCrashed(ConvertError):
     """The worker process died during the conversion."""
 
@@ -187,6 +196,13 @@ class ConversionMemory(ConvertError):
     """The conversion needed more memory than a worker may use."""
 
     code = "memory"
+
+
+class ModelsUnavailable(ConvertError):
+    """The models that the conversion needs cannot be loaded: no fault of the document's."""
+
+    retryable = True
+    code = "models"
 
 
 class WorkerUnavailable(ConvertError):

@@ -6,11 +6,14 @@ from collections import Counter
 import pytest
 
 from haiku.ingester.exceptions import LeaseLost
-from haiku.ingester.items import Items, Observation, Priority, State
+from haiku.ingester.items import Deferred, Items, Observation, Priority, State
 
 
-async def fill(items: Items, source: str, count: int, *, live: bool = False) -> None:
-    batch = [Observation(f"{source}/{'live' if live else 'old'}-{n}", "1") for n in range(count)]
+async def fill(
+    items: Items, source: str, count: int, *, live: bool = False, start: int = 0
+) -> None:
+    kind = "live" if live else "old"
+    batch = [Observation(f"{source}/{kind}-{n}", "1") for n in range(start, start + count)]
     await items.observe(source, batch, live=live)
 
 
@@ -168,6 +171,36 @@ async def test_suspects_are_worked_on_one_at_a_time(open_items, success):
     assert await items.claim(9) == []
     await items.finish(suspect, success())
     assert [claim.source_id for claim in await items.claim(9)] == ["a"]
+
+
+async def test_slow_items_wait_for_their_lane_and_hold_nobody_back(items: Items, success):
+    await fill(items, "a", 40)
+    for claim in await items.claim(40):
+        assert await items.finish(claim, Deferred(reason="took long")) == State.PENDING
+    await fill(items, "b", 1)
+    claims = await items.claim(9, slow=2)
+    assert Counter(claim.source_id for claim in claims) == {"a": 2, "b": 1}
+    assert [claim.slow for claim in claims if claim.source_id == "a"] == [True, True]
+    await fill(items, "b", 2, start=1)
+    assert {claim.source_id for claim in await items.claim(9, slow=2)} == {"b"}
+    slow = next(claim for claim in claims if claim.slow)
+    assert slow.attempts == 1  # what was cut short for others was no attempt
+    await items.finish(slow, success())
+    (claim,) = await items.claim(9, slow=2)
+    assert claim.slow
+
+
+async def test_who_was_slow_once_and_done_is_as_any_other(items: Items, success):
+    await fill(items, "a", 1)
+    (claim,) = await items.claim(1)
+    await items.finish(claim, Deferred(reason="took long"))
+    assert (await items.get("a", "a/old-0")).code == "slow"
+    (claim,) = await items.claim(1)
+    await items.finish(claim, success())
+    assert (await items.get("a", "a/old-0")).code is None
+    await items.observe("a", [Observation("a/old-0", "2")], live=True)
+    (claim,) = await items.claim(1, slow=0)
+    assert not claim.slow
 
 
 async def test_waiting_ends_when_there_is_news(items: Items):

@@ -33,6 +33,18 @@ async def test_the_migrations_make_what_the_program_expects(tmp_path: Path):
         assert context.get_current_revision() == tables.HEAD
 
 
+async def test_an_older_database_keeps_its_items(tmp_path: Path):
+    items = await opened(url(tmp_path))
+    await items.observe("docs", [Observation("a", "1")], live=True)
+    await items.close()
+    with sqlite3.connect(tmp_path / "items.db") as connection:
+        connection.execute("ALTER TABLE items DROP COLUMN slow")
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    items = await opened(url(tmp_path))
+    assert [claim.uri for claim in await items.claim(1)] == ["a"]
+    await items.close()
+
+
 async def test_it_runs_in_wal_mode_and_folders_are_made(tmp_path: Path):
     items = await opened(url(tmp_path, "some/folder/items.db"))
     await items.close()

@@ -19,6 +19,7 @@ from haiku.ingester.exceptions import LeaseLost
 from haiku.ingester.items import (
     Action,
     Claim,
+    Deferred,
     Failed,
     Indexed,
     Items,
@@ -176,6 +177,8 @@ class Model:
         result: Any
         if how == "retry":
             result = Retry(code="unavailable", reason="", stage="fetch")
+        elif how == "defer":
+            result = Deferred(reason="")
         elif how == "fail" and claim.action != Action.REMOVE:
             result = Failed(code="corrupt", reason="", stage="convert")
         else:
@@ -270,7 +273,7 @@ STEPS = st.one_of(
     WELL,
     WELL,
     WELL,
-    step("end", INSTANCES, st.sampled_from(["retry", "fail"])),
+    step("end", INSTANCES, st.sampled_from(["retry", "fail", "defer"])),
     step("fetch_again", INSTANCES),
     step("commit_and_die", INSTANCES),
     step("die", INSTANCES),

@@ -84,9 +84,14 @@ class Converter:
         self.gate: asyncio.Event | None = None
         #: Texts, in the order their conversion began.
         self.converted: list[str] = []
+        #: Of each conversion: the seconds after which it may be put off.
+        self.patience: list[float | None] = []
 
-    async def run(self, _function: Any, path: str, *_: Any, **__: Any) -> Prepared:
+    async def run(
+        self, _function: Any, path: str, *_: Any, patience: float | None, **__: Any
+    ) -> Prepared:
         text = Path(path).read_text()
+        self.patience.append(patience)
         self.converted.append(text)
         if self.gate is not None:
             await self.gate.wait()

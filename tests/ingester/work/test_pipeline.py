@@ -2,8 +2,11 @@
 
 import pytest
 
-from haiku.ingester.items import Observation, State
+from haiku.ingester.items import Deferred, Observation, State
+from haiku.ingester.work.pipeline import SLOW_AFTER
+from haiku.ingester.work.stages import Progress
 from haiku.rag.exceptions import (
+    ConversionDeferred,
     DocumentCorrupt,
     EmbedderRefused,
     EmbedderUnavailable,
@@ -101,6 +104,20 @@ async def test_what_failed_keeps_what_was_there(bench):  # F30
     await bench.write("mem:/a", "good")  # put back
     await bench.drain()
     assert await bench.state("mem:/a") == State.INDEXED
+
+
+async def test_a_slow_conversion_is_put_off_and_then_has_its_full_time(bench):
+    bench.converter.errors["long"] = ConversionDeferred("others waited")
+    await bench.write("mem:/a", "long")
+    (claim,) = await bench.items.claim(1)
+    result = await bench.pipeline.run(claim, Progress(bench.seen))
+    assert result == Deferred(reason="others waited")
+    assert await bench.items.finish(claim, result) == State.PENDING
+    assert bench.converter.patience == [SLOW_AFTER]
+    bench.converter.errors.clear()
+    await bench.drain()
+    assert bench.converter.patience == [SLOW_AFTER, None]
+    assert await bench.text("mem:/a") == "long"
 
 
 async def test_an_embedder_that_is_down_is_tried_again(bench):

@@ -59,6 +59,29 @@ async def test_a_surprise_ends_one_item_and_not_the_others(bench):
     assert await bench.state("mem:/good") == State.INDEXED
 
 
+async def test_an_item_that_takes_long_gives_its_slot_up(bench, monkeypatch):
+    monkeypatch.setattr("haiku.ingester.work.worker.SLOW_AFTER", 0.05)
+    gate = bench.converter.gate = asyncio.Event()
+    await bench.write("mem:/long", "long")
+    worker, task = await running(bench, concurrency=1)
+    await bench.until(_async(lambda: bench.converter.converted), task)
+    bench.converter.gate = None
+    await bench.write("mem:/quick", "quick")
+    await bench.until(_async(lambda: bench.seen.outcomes["indexed", ""]), task)
+    assert await bench.text("mem:/quick") == "quick"
+    gate.set()
+    await bench.until(bench.is_quiet, task)
+    await worker.stop(5)
+    await task
+
+
+def _async(look):
+    async def condition():
+        return look()
+
+    return condition
+
+
 async def test_no_more_than_concurrency_are_worked_on(bench):
     for number in range(20):
         await bench.write(f"mem:/{number}", f"text {number}")
@@ -265,10 +288,10 @@ async def test_cancelled_anywhere_it_is_done_once_afterwards(bench, steps):
 async def test_an_items_database_that_is_away_for_a_moment_stops_nothing(bench, monkeypatch):
     claim, failures = bench.items.claim, iter([True, True])
 
-    async def sometimes(*arguments):
+    async def sometimes(*arguments, **more):
         if next(failures, False):
             raise ItemsUnavailable("locked")
-        return await claim(*arguments)
+        return await claim(*arguments, **more)
 
     monkeypatch.setattr("haiku.ingester.work.worker.POLL_INTERVAL", 0.01)
     bench.items.claim = sometimes

@@ -16,6 +16,7 @@ from haiku.rag.config.models import ProcessingConfig
 from haiku.rag.convert.pool import WorkerPool
 from haiku.rag.exceptions import (
     ConversionCrashed,
+    ConversionDeferred,
     ConversionMemory,
     ConversionTimeout,
     DocumentCorrupt,
@@ -128,6 +129,36 @@ async def test_others_go_on_while_one_hangs(pool):
     assert not hanging.done()
     with pytest.raises(ConversionTimeout):
         await hanging
+
+
+async def test_slow_calls_yield_to_those_that_wait(pool):
+    """The youngest goes; the oldest keeps its time."""
+    before = pool.stats.deferred
+    oldest = asyncio.ensure_future(pool.run(time.sleep, 60, patience=0.1))
+    await asyncio.sleep(0.05)
+    slow = [asyncio.ensure_future(pool.run(time.sleep, 60, patience=0.1)) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    assert await pool.run(abs, -1, patience=0.1) == 1
+    for call in slow:
+        with pytest.raises(ConversionDeferred, match="others waited"):
+            await call
+    assert pool.stats.deferred == before + 3
+    assert not oldest.done()
+    oldest.cancel()
+
+
+async def test_slow_calls_go_on_while_nobody_waits(pool):
+    await pool.warm(os.getpid)
+    calls = [pool.run(time.sleep, 0.8, patience=0.01) for _ in range(2)]
+    assert await asyncio.gather(*calls) == [None, None]
+
+
+async def test_a_call_without_patience_is_never_put_off():
+    async with one_worker() as single:
+        slow = asyncio.ensure_future(single.run(time.sleep, 0.8))
+        await asyncio.sleep(0.05)
+        assert await single.run(abs, -1, patience=0.01) == 1
+        assert await slow is None
 
 
 async def test_cancelling_the_caller_ends_the_work(pool, calls, tmp_path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from haiku.ingester.items.model import (
     Action,
     Claim,
+    Deferred,
     Empty,
     Failed,
     Indexed,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "Claim",
+    "Deferred",
     "Empty",
     "Failed",
     "Indexed",

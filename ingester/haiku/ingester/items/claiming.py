@@ -8,6 +8,9 @@ A live change thus waits for the live changes before it, one in `FOREGO_EVERY` o
 An attempt is counted before the work starts. A claim that never comes back, because its process
 died, counts as a crash of the item; one with `SUSPECT_AFTER` crashes is worked on alone among
 such, so that innocent ones are cleared; after `max_attempts` crashes it is failed.
+
+Items whose conversion was found to be slow have a lane of their own: an instance works on no more
+of them at once than it has conversion workers to spare, whatever waits in front.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import or_, select, update
@@ -27,6 +31,7 @@ from haiku.rag.ids import new_token
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from sqlalchemy import ColumnElement
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from haiku.ingester.config import WorkConfig
@@ -34,11 +39,28 @@ if TYPE_CHECKING:
 
 FOREGO_EVERY = 8  # claims; one of so many goes to what is less urgent
 SUSPECT_AFTER = 2  # crashes
-#: Rows looked at beyond the limit, so that suspects in front do not leave workers idle.
-_MARGIN = 16
 
 #: What a row has when nobody holds it.
 FREE: dict[str, Any] = {"lease_owner": None, "lease_token": None, "lease_until": None}
+
+
+@dataclass
+class _Lanes:
+    """How many more items of a kind may be begun now."""
+
+    #: Whose conversion is slow.
+    slow: int
+    #: Whose process died before; they go one at a time.
+    suspects: int
+
+    def admit(self, row: AnyRow) -> bool:
+        """Whether the row may be begun; then it has its place."""
+        suspect = row.crashes >= SUSPECT_AFTER
+        if (row.slow and self.slow <= 0) or (suspect and self.suspects <= 0):
+            return False
+        self.slow -= row.slow
+        self.suspects -= suspect
+        return True
 
 
 @dataclass
@@ -57,6 +79,7 @@ async def claim(
     *,
     owner: str,
     only: Collection[str] | None,
+    slow: int,
     config: WorkConfig,
     turns: Turns,
     now: float,
@@ -64,10 +87,13 @@ async def claim(
     """Take up to `limit` items that are due, in the order the module says."""
     await reclaim(connection, owner=None, config=config, now=now)
     under_way = await _under_way(connection)
-    queues = await _queues(connection, limit, only, turns, now)
-    suspects = sum(row.crashes > SUSPECT_AFTER for row in under_way)
+    lanes = _Lanes(
+        slow=slow - sum(row.slow and row.lease_owner == owner for row in under_way),
+        suspects=1 - sum(row.crashes > SUSPECT_AFTER for row in under_way),
+    )
+    queues = await _queues(connection, limit, only, lanes, turns, now)
     load = Counter(row.source_id for row in under_way)
-    rows = _choose(queues, limit, load, suspects, turns)
+    rows = _choose(queues, limit, load, lanes, turns)
     if not rows:
         return []
     token = new_token()
@@ -155,6 +181,7 @@ _CLAIMED = (
     items.c.moved_from,
     items.c.attempts,
     items.c.crashes,
+    items.c.slow,
     items.c.content_hash,
     items.c.fingerprint,
     items.c.document_id,
@@ -165,7 +192,8 @@ _CLAIMED = (
 
 
 async def _under_way(connection: AsyncConnection) -> Sequence[AnyRow]:
-    statement = select(items.c.source_id, items.c.crashes).where(items.c.state == State.WORKING)
+    columns = (items.c.source_id, items.c.crashes, items.c.slow, items.c.lease_owner)
+    statement = select(*columns).where(items.c.state == State.WORKING)
     return (await connection.execute(statement)).all()
 
 
@@ -173,6 +201,7 @@ async def _queues(
     connection: AsyncConnection,
     limit: int,
     only: Collection[str] | None,
+    lanes: _Lanes,
     turns: Turns,
     now: float,
 ) -> dict[str, list[AnyRow]]:
@@ -182,23 +211,32 @@ async def _queues(
     for source_id in (await connection.scalars(select(sources.c.source_id))).all():
         if only is not None and source_id not in only:
             continue
-        rows = await _due(connection, source_id, State.PENDING, limit + _MARGIN, now)
-        rows += await _due(connection, source_id, State.GONE, limit + _MARGIN, now)
-        if forego and len(rows) > limit:  # else they are all there
-            behind = await _due(connection, source_id, State.PENDING, 2, now, behind_live=True)
+        due = partial(_due, connection, source_id, now)
+        rows = await due(State.PENDING, limit, _PLAIN)
+        rows += await due(State.GONE, limit, _PLAIN)
+        if forego and len(rows) >= limit:  # else they are all there
+            behind = await due(State.PENDING, 2, _PLAIN, items.c.priority > Priority.LIVE)
             rows += [row for row in behind if row.id not in {row.id for row in rows}]
+        if lanes.slow > 0:
+            rows += await due(State.PENDING, lanes.slow, items.c.slow == 1)
+        if lanes.suspects > 0:
+            for state in (State.PENDING, State.GONE):
+                rows += await due(state, 1, items.c.slow == 0, items.c.crashes >= SUSPECT_AFTER)
         queues[source_id] = sorted(rows, key=_urgency)
     return queues
+
+
+#: Rows that need no lane of their own.
+_PLAIN = (items.c.slow == 0) & (items.c.crashes < SUSPECT_AFTER)
 
 
 async def _due(
     connection: AsyncConnection,
     source_id: str,
+    now: float,
     state: State,
     limit: int,
-    now: float,
-    *,
-    behind_live: bool = False,
+    *conditions: ColumnElement[bool],
 ) -> list[AnyRow]:
     statement = (
         select(*_CLAIMED)
@@ -207,13 +245,12 @@ async def _due(
             items.c.source_id == source_id,
             items.c.held_by.is_(None),
             items.c.next_attempt_at <= now,
+            *conditions,
         )
         .order_by(items.c.priority, items.c.next_attempt_at, items.c.id)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    if behind_live:
-        statement = statement.where(items.c.priority > Priority.LIVE)
     return list((await connection.execute(statement)).all())
 
 
@@ -225,20 +262,18 @@ def _choose(
     queues: dict[str, list[AnyRow]],
     limit: int,
     load: Counter[str],
-    suspects: int,
+    lanes: _Lanes,
     turns: Turns,
 ) -> list[AnyRow]:
-    """Up to `limit` rows in the module's order. Changes `load` and `turns`."""
+    """Up to `limit` rows in the module's order. Changes `load`, `lanes` and `turns`."""
     waiting = {source_id: deque(rows) for source_id, rows in queues.items() if rows}
     chosen: list[AnyRow] = []
     while waiting and len(chosen) < limit:
         row = _next(waiting, load, turns)
         if not waiting[row.source_id]:
             del waiting[row.source_id]
-        if row.crashes >= SUSPECT_AFTER:
-            if suspects:
-                continue
-            suspects += 1
+        if not lanes.admit(row):
+            continue
         turns.served += 1
         turns.last[row.source_id] = turns.served
         load[row.source_id] += 1
@@ -282,6 +317,7 @@ def _as_claim(row: AnyRow, token: str) -> Claim:
         document_id=row.document_id,
         chunk_count=row.chunk_count,
         priority=Priority(row.priority),
+        slow=bool(row.slow),
     )
 
 

@@ -12,6 +12,7 @@ from haiku.ingester.items.claiming import FREE, backoff, waiting_state
 from haiku.ingester.items.model import (
     Action,
     Claim,
+    Deferred,
     Empty,
     Failed,
     Indexed,
@@ -166,7 +167,7 @@ def _facts(claim: Claim, result: Result, now: float) -> dict[str, Any]:
             return NO_DOCUMENT | {"done_counter": claim.counter}
         case Failed():
             return {"done_counter": claim.counter}
-        case Retry():
+        case Retry() | Deferred():
             return {}
 
 
@@ -189,14 +190,29 @@ def _ending(
             return State.SKIPPED, {"action": Action.INDEX, "attempts": 0, "stage": None}
         case Retry():
             return _another_attempt(row, claim, result, config, now)
+        case Deferred():
+            return waiting_state(row.action), _deferred(row, result, now)
 
 
 def _settled(result: Indexed | Empty) -> dict[str, Any]:
     """The mark the bytes had is what the source last said, unless it has said more since."""
-    return _CLEAR | {"observed_mark": result.mark, "action": Action.INDEX, "attempts": 0} | _UNMOVED
+    settled = {"observed_mark": result.mark, "action": Action.INDEX, "attempts": 0, "slow": 0}
+    return _CLEAR | settled | _UNMOVED
 
 
 _UNMOVED: dict[str, Any] = {"moved_from": None, "tried_fingerprint": None}
+
+
+def _deferred(row: AnyRow, result: Deferred, now: float) -> dict[str, Any]:
+    """Behind those that wait, and not an attempt: its time was cut short by others."""
+    return {
+        "slow": 1,
+        "attempts": max(0, row.attempts - 1),
+        "code": "slow",
+        "reason": result.reason,
+        "stage": "convert",
+        "next_attempt_at": now,
+    }
 
 
 def _verdict(result: Skipped | Failed) -> dict[str, Any]:
@@ -206,6 +222,7 @@ def _verdict(result: Skipped | Failed) -> dict[str, Any]:
         "tried_fingerprint": result.fingerprint,
         "action": Action.INDEX,
         "moved_from": None,
+        "slow": 0,
     }
 
 

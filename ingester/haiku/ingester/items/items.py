@@ -167,10 +167,13 @@ class Items:
 
     # --- work
 
-    async def claim(self, limit: int, sources: Collection[str] | None = None) -> list[Claim]:
+    async def claim(
+        self, limit: int, sources: Collection[str] | None = None, *, slow: int = 1
+    ) -> list[Claim]:
         """Take up to `limit` due items of these sources (None: all), urgent and fair.
 
-        The attempt is counted now, before any work. Claims whose lease lapsed are taken first.
+        At most `slow` items whose conversion is slow are under way in this instance at once. The
+        attempt is counted now, before any work. Claims whose lease lapsed are taken first.
         """
         self._news.clear()
         claims: list[Claim] = []
@@ -182,6 +185,7 @@ class Items:
                 limit,
                 owner=self.instance,
                 only=sources,
+                slow=slow,
                 config=self._config,
                 turns=self._turns,
                 now=now,

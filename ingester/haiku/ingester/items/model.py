@@ -137,6 +137,8 @@ class Claim:
     document_id: str | None = None
     chunk_count: int | None = None
     priority: int = Priority.BACKFILL
+    #: Its conversion was ended before to let quicker ones pass; now it has its full time.
+    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,11 +205,18 @@ class Retry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Deferred:
+    """Its conversion was slow while others waited: work again, in the lane of the slow ones."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Removed:
     """The document has lost this owner, or had already."""
 
 
-Result = Indexed | Empty | Skipped | Failed | Retry | Removed
+Result = Indexed | Empty | Skipped | Failed | Retry | Deferred | Removed
 
 
 # --- for people -------------------------------------------------------------------------------

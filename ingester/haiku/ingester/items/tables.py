@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 #: The migration these definitions stand at.
-HEAD = "0001"
+HEAD = "0002"
 
 metadata = MetaData()
 
@@ -61,6 +61,8 @@ items = Table(
     Column("attempts", Integer, nullable=False),
     #: Claims in a row that never came back, because their process died.
     Column("crashes", Integer, nullable=False),
+    #: 1: its conversion was ended to let quicker ones pass.
+    Column("slow", Integer, nullable=False, server_default="0"),
     #: Epoch seconds; not before it. Also the place in the queue.
     Column("next_attempt_at", Double, nullable=False),
     Column("lease_owner", String(64)),

@@ -79,6 +79,7 @@ class Figures:
             "timeout": workers.timeouts,
             "crash": workers.crashes,
             "memory": workers.memory_kills,
+            "slow": workers.deferred,
         }
         if time.monotonic() - self._counted >= COUNTS_AGE:
             await self._count()

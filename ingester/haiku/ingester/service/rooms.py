@@ -207,6 +207,7 @@ def make_worker(config: DaemonConfig, rooms: Rooms, observer: Observer) -> Worke
         rooms.items,
         rooms.pipeline,
         concurrency=work.concurrency or ITEMS_PER_WORKER * rooms.session.workers,
+        slow=max(1, rooms.session.workers - 1),
         lease=work.lease,
         group=config.ingester.group,
         observer=observer,

@@ -9,6 +9,7 @@ from haiku.ingester.exceptions import LeaseLost
 from haiku.ingester.items.model import (
     Action,
     Claim,
+    Deferred,
     Empty,
     Indexed,
     Removed,
@@ -19,6 +20,7 @@ from haiku.ingester.items.model import (
 from haiku.ingester.work.verdicts import verdict, why_empty
 from haiku.rag.exceptions import (
     Conflict,
+    ConversionDeferred,
     HaikuRAGError,
     SourceTooLarge,
     SourceUnreadable,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 COMMIT_ATTEMPTS = 5
 #: Items under way up to which nobody waits for a larger group.
 FEW = 4
+#: Seconds after which a conversion may be put off while every worker is at a slow one.
+SLOW_AFTER = 20.0
 #: Bytes reserved beyond what was observed: a file may have grown a little since.
 SLACK = 1_000_000
 
@@ -55,6 +59,8 @@ class Pipeline:
     max_file_size: int
     #: Seconds that a change may wait for a group when many are under way; None: as any other.
     busy_window: float | None = None
+    #: Seconds a conversion may take while others wait for slow ones.
+    slow_after: float = SLOW_AFTER
     #: What is under way.
     _running: set[Claim] = field(default_factory=set)
 
@@ -75,6 +81,8 @@ class Pipeline:
             return await self._act(claim, progress)
         except LeaseLost:
             raise
+        except ConversionDeferred as error:
+            return Deferred(reason=str(error))
         except SourceUnreadable as error:
             return await self._unreadable(claim, error)
         except HaikuRAGError as error:
@@ -115,7 +123,10 @@ class Pipeline:
                 return known
             with progress.at("convert"):
                 prepared = await self.writer.prepare_file(
-                    place.path, name=fetched.name, declared=fetched.declared_type
+                    place.path,
+                    name=fetched.name,
+                    declared=fetched.declared_type,
+                    patience=None if claim.slow else self.slow_after,
                 )
         return await self._write(claim, fetched, prepared, progress)
 

@@ -10,6 +10,7 @@ from haiku.ingester.config import GroupConfig
 from haiku.ingester.exceptions import ItemsUnavailable, LeaseLost
 from haiku.ingester.items.model import Retry, State
 from haiku.ingester.work.observer import Silent
+from haiku.ingester.work.pipeline import SLOW_AFTER
 from haiku.ingester.work.stages import Progress
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Worker:
 
     An item that waits for its commit gives its slot to the next one, as long as no more wait than
     two groups hold: so groups are as large as the load makes them, and memory stays bounded.
+    So do items that take longer than `SLOW_AFTER`, but no more of them than there are slots.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Worker:
         pipeline: Pipeline,
         *,
         concurrency: int,
+        slow: int = 1,
         lease: float,
         group: GroupConfig | None = None,
         observer: Observer | None = None,
@@ -48,6 +51,7 @@ class Worker:
             items: where claims come from.
             pipeline: what is done with one.
             concurrency: items that are fetched, converted and embedded at once.
+            slow: items with a slow conversion at once, at most.
             lease: seconds a claim lasts, as `ingester.work.lease`.
             group: the size of a commit, as `ingester.group`.
             observer: told about stages and outcomes.
@@ -55,6 +59,7 @@ class Worker:
         self._items = items
         self._pipeline = pipeline
         self._concurrency = concurrency
+        self._slow = slow
         self._lease = lease
         self._group = group or GroupConfig()
         self._observer = observer or Silent()
@@ -93,7 +98,7 @@ class Worker:
         if not free:
             return
         try:
-            claims = await self._items.claim(free, self._pipeline.sources)
+            claims = await self._items.claim(free, self._pipeline.sources, slow=self._slow)
             self._begin(claims)
             if not claims:
                 await self._pause()
@@ -105,8 +110,8 @@ class Worker:
         """How many items may be begun: at once when half of the slots are free, else soon."""
         wanted = (self._concurrency + 1) // 2
         self._slot.clear()
-        if self._free() == 0:
-            await self._slot.wait()
+        while self._free() == 0 and not self._stopping.is_set():
+            await self._wait_for_slot()
         try:
             async with asyncio.timeout(GATHER):
                 while self._free() < wanted and not self._stopping.is_set():
@@ -116,13 +121,24 @@ class Worker:
             pass
         return 0 if self._stopping.is_set() else self._free()
 
+    async def _wait_for_slot(self) -> None:
+        """Until an item moves on; not for ever, as an item that is slow gives its slot up."""
+        try:
+            async with asyncio.timeout(POLL_INTERVAL):
+                await self._slot.wait()
+        except TimeoutError:
+            pass
+        self._slot.clear()
+
     def _free(self) -> int:
         waiting = [p.size for p in self.progress.values() if p.stage == "commit"]
         if len(waiting) >= 2 * self._group.max_documents:
             return 0
         if sum(waiting) >= 2 * self._group.max_bytes:
             return 0
-        return max(0, self._concurrency - (len(self._tasks) - len(waiting)))
+        slow = sum(p.stage != "commit" and p.elapsed > SLOW_AFTER for p in self.progress.values())
+        held = len(self._tasks) - len(waiting) - min(slow, self._concurrency)
+        return max(0, self._concurrency - held)
 
     async def _pause(self) -> None:
         """Until there may be something to claim, or it is time to stop."""

@@ -99,7 +99,7 @@ class ProcessingConfig(Section):
         description="native: no model needed; docling: the full pipeline (extra `models`); "
         "auto: docling when its extra is installed, else native.",
     )
-    workers: int = Field(0, ge=0, description="Conversion processes; 0: one a core.")
+    workers: int = Field(0, ge=0, description="Conversion processes; 0: one a core, at least two.")
     timeout: float = Field(300.0, gt=0, description="Seconds one conversion may take.")
     max_memory: int = Field(
         4_000_000_000, ge=100_000_000, description="Bytes of memory one worker may use."

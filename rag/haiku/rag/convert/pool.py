@@ -2,6 +2,10 @@
 
 A pebble `ProcessPool` of one process for each worker, so that a call's process is known, and a
 process that dies while it holds a lock breaks nothing but its own pool, which is replaced.
+
+Slow calls do not keep quick ones waiting: when every worker has been at its call for longer than
+that call's patience and another call waits, the youngest of them is ended and told so. Nobody is
+ended while a worker is free, or soon will be.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import pickle
 from concurrent.futures import process as futures_process
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pebble
 import psutil
@@ -20,6 +24,7 @@ import psutil
 from haiku.rag.convert import spawning, worker
 from haiku.rag.exceptions import (
     ConversionCrashed,
+    ConversionDeferred,
     ConversionMemory,
     ConversionTimeout,
     ConvertError,
@@ -53,6 +58,8 @@ class PoolStats:
     crashes: int = 0
     #: Calls ended because their process grew over `max_memory`.
     memory_kills: int = 0
+    #: Slow calls ended because others waited.
+    deferred: int = 0
     #: Calls that returned or raised by themselves.
     done: int = 0
 
@@ -65,8 +72,12 @@ class _Slot:
     process: spawning.WorkerProcess | None = None
     #: Calls done by the present process.
     calls: int = 0
-    #: Set by the watchdog before it kills.
-    over_memory: bool = False
+    #: Why the watchdog killed the process, set before it does.
+    killed: Literal["memory", "yield"] | None = None
+    #: Loop time at which the present call is slow; None: there is none.
+    slow_at: float | None = None
+    #: The present call may be ended when it is slow and others wait.
+    yields: bool = False
 
 
 class WorkerPool:
@@ -83,10 +94,11 @@ class WorkerPool:
 
         Args:
             config: deadline, memory limit, recycling and number of workers.
-            workers: replaces `config.workers`; 0 or None: as configured, one a core.
+            workers: replaces `config.workers`; 0 or None: as configured, else one a core and at
+                least two.
         """
         self._config = config
-        self.size = workers or config.workers or _cores()
+        self.size = workers or config.workers or _default_size()
         #: Counters for metrics.
         self.stats = PoolStats()
         self._slots = [_Slot() for _ in range(self.size)]
@@ -94,6 +106,7 @@ class WorkerPool:
         for slot in reversed(self._slots):
             self._free.put_nowait(slot)
         self._running: set[asyncio.Task[Any]] = set()
+        self._waiting = 0
         self._closed = False
 
     @property
@@ -101,7 +114,13 @@ class WorkerPool:
         """Workers that are running a call now."""
         return self.size - self._free.qsize()
 
-    async def run(self, function: Callable[..., T], *args: Any, timeout: float | None = None) -> T:
+    async def run(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        timeout: float | None = None,
+        patience: float | None = None,
+    ) -> T:
         """What `function(*args)` returns in a worker; waits for a free one.
 
         Cancelling the caller ends the call and its process.
@@ -110,8 +129,11 @@ class WorkerPool:
             function: importable by its name; not of the main script.
             args: what can be pickled.
             timeout: seconds from its start; None: `processing.timeout`.
+            patience: seconds from its start after which it may be ended for others that wait;
+                None: never.
 
         Raises:
+            ConversionDeferred: it was slow while others waited, and was ended.
             ConversionTimeout: the deadline passed; the process was ended.
             ConversionMemory: the process grew over `processing.max_memory` and was ended.
             ConversionCrashed: the process died.
@@ -121,6 +143,8 @@ class WorkerPool:
         payload = worker.pack_call(function, args)
         slot = await self._take()
         deadline = self._config.timeout if timeout is None else timeout
+        slot.yields = patience is not None
+        slot.slow_at = asyncio.get_running_loop().time() + (patience or 0.0)
         task = asyncio.ensure_future(self._call(slot, payload, deadline))
         self._running.add(task)
         task.add_done_callback(partial(self._give_back, slot))
@@ -164,7 +188,11 @@ class WorkerPool:
 
     async def _take(self) -> _Slot:
         self._refuse_closed()
-        slot = await self._free.get()
+        self._waiting += 1
+        try:
+            slot = await self._free.get()
+        finally:
+            self._waiting -= 1
         try:
             self._refuse_closed()
         except WorkerUnavailable:
@@ -178,6 +206,7 @@ class WorkerPool:
 
     def _give_back(self, slot: _Slot, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
+        slot.slow_at = None
         self._free.put_nowait(slot)
 
     async def _join(self, task: asyncio.Task[tuple[bool, Any]]) -> tuple[bool, Any]:
@@ -222,7 +251,13 @@ class WorkerPool:
             waiting.cancel()
 
     def _failure(self, slot: _Slot, error: BaseException, deadline: float) -> ConvertError:
-        if slot.over_memory:
+        if slot.killed == "yield":
+            self.stats.deferred += 1
+            return ConversionDeferred(
+                "the conversion takes long and others waited, so it was ended; "
+                "it is begun again beside them"
+            )
+        if slot.killed == "memory":
             self.stats.memory_kills += 1
             return ConversionMemory(
                 f"the conversion needed more than {self._config.max_memory:,} bytes of memory and "
@@ -243,7 +278,7 @@ class WorkerPool:
         return WorkerUnavailable(f"a conversion worker was lost before it began: {error}")
 
     async def _watch(self, slot: _Slot, future: Any) -> None:
-        """Kill the slot's process when it grows over the limit, or does not start.
+        """Kill the slot's process when it grows over the limit, does not start, or has to yield.
 
         Raises:
             WorkerUnavailable: the process accepted nothing within `START_TIMEOUT`.
@@ -259,9 +294,17 @@ class WorkerPool:
                     "see whether the machine has memory and processes left"
                 )
             if _resident(slot.process) > self._config.max_memory:
-                slot.over_memory = True
-                if slot.process is not None:
-                    slot.process.kill()
+                _kill(slot, "memory")
+            elif self._must_yield(slot, loop.time()):
+                _kill(slot, "yield")
+
+    def _must_yield(self, slot: _Slot, now: float) -> bool:
+        """Whether somebody waits, every call is slow, and the slot's is the youngest to go."""
+        if not slot.yields or not self._waiting:
+            return False
+        if any(other.slow_at is None or other.slow_at > now for other in self._slots):
+            return False
+        return slot is max((other for other in self._slots if other.yields), key=_slow_at)
 
     # --- processes ----------------------------------------------------------------------------
 
@@ -269,7 +312,7 @@ class WorkerPool:
         """Hand the call to the slot's process, starting one when there is none."""
         self._refuse_closed()
         self._ensure(slot)
-        slot.over_memory = False
+        slot.killed = None
         return slot.pool.schedule(worker.call, args=(payload,), timeout=deadline)
 
     def _ensure(self, slot: _Slot) -> None:
@@ -314,9 +357,20 @@ async def _in_thread(function: Callable[..., T], *args: Any) -> T:
         raise
 
 
-def _cores() -> int:
+def _kill(slot: _Slot, why: Literal["memory", "yield"]) -> None:
+    slot.killed = why
+    if slot.process is not None:
+        slot.process.kill()
+
+
+def _slow_at(slot: _Slot) -> float:
+    return slot.slow_at or 0.0
+
+
+def _default_size() -> int:
+    """A worker a core; two on one core, so that a slow document leaves one for the others."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(2, len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
 def _resident(process: spawning.WorkerProcess | None) -> int:

@@ -54,9 +54,16 @@ class Writer:
         queue: "EmbedQueue",
         config: AppConfig,
     ) -> None:
+        """Settle what converts.
+
+        Raises:
+            ConfigError: the configured PDF pipeline cannot run.
+        """
+        from haiku.rag.convert import settle
+
         self.store = store
-        self.config = config
-        self.fingerprint = pipeline_fingerprint(config)
+        self.config = config.model_copy(update={"processing": settle(config.processing)})
+        self.fingerprint = pipeline_fingerprint(self.config)
         #: Vectors taken from earlier revisions instead of embedding their text again.
         self.reused = 0
         #: Texts embedded.
