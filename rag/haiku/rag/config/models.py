@@ -97,7 +97,7 @@ class ProcessingConfig(Section):
     pdf_pipeline: Literal["auto", "native", "docling"] = Field(
         "auto",
         description="native: no model needed; docling: the full pipeline (extra `models`); "
-        "auto: docling when its extra is installed, else native.",
+        "auto: docling when its extra and its models are there, else native.",
     )
     workers: int = Field(0, ge=0, description="Conversion processes; 0: one a core, at least two.")
     timeout: float = Field(300.0, gt=0, description="Seconds one conversion may take.")

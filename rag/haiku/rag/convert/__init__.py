@@ -14,6 +14,6 @@ Rules:
 - Docling is imported in the workers only: `sniff`, `options` and `pool` never import it.
 """
 
-from haiku.rag.convert.options import ConvertOptions, pipeline_version
+from haiku.rag.convert.options import ConvertOptions, pipeline_version, settle
 
-__all__ = ["ConvertOptions", "pipeline_version"]
+__all__ = ["ConvertOptions", "pipeline_version", "settle"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
+from haiku.rag.convert import models
 from haiku.rag.exceptions import ConfigError
 
 if TYPE_CHECKING:
     from haiku.rag.config.models import ProcessingConfig
+
+_log = logging.getLogger(__name__)
 
 #: Raised whenever our own part of a conversion gives other text, items or titles than before.
 REVISION = 2
@@ -42,12 +45,13 @@ class ConvertOptions:
     def from_config(cls, config: ProcessingConfig, *, forced: bool = False) -> ConvertOptions:
         """The options that `processing` asks for.
 
-        Raises:
-            ConfigError: `pdf_pipeline: docling` without the extra `models`.
+        `pdf_pipeline: docling` is taken at its word: models that went since the start are no
+        matter before a PDF comes, and then `ModelsUnavailable`.
         """
+        asked = config.pdf_pipeline
         return cls(
             forced=forced,
-            pdf_pipeline=choose_pdf_pipeline(config),
+            pdf_pipeline=choose_pdf_pipeline(config) if asked == "auto" else asked,
             max_unpacked=max(4 * config.max_file_size, RATIO_FLOOR),
         )
 
@@ -56,18 +60,31 @@ def choose_pdf_pipeline(config: ProcessingConfig) -> PdfPipeline:
     """The PDF pipeline that runs under this configuration.
 
     Raises:
-        ConfigError: `docling` is asked for and its extra is not installed.
+        ConfigError: `docling` is asked for, and its extra or its models are not there.
     """
     if config.pdf_pipeline == "native":
         return "native"
-    if _version("docling"):
+    lacking = models.lacking()
+    if lacking is None:
         return "docling"
     if config.pdf_pipeline == "docling":
-        raise ConfigError(
-            "processing.pdf_pipeline is docling, but Docling's models are not installed; "
-            "install the extra: pip install 'haiku-rag-core[models]', or set it to native or auto"
-        )
+        raise ConfigError(f"processing.pdf_pipeline is docling, but {lacking}")
     return "native"
+
+
+def settle(config: ProcessingConfig) -> ProcessingConfig:
+    """The configuration with the PDF pipeline that runs in the place of `auto`.
+
+    Decided once, so that workers and the fingerprint agree whatever happens to the models later.
+    That models lack though their extra is installed is said in the log.
+
+    Raises:
+        ConfigError: as `choose_pdf_pipeline`.
+    """
+    chosen = choose_pdf_pipeline(config)
+    if config.pdf_pipeline == "auto" and chosen == "native" and models.installed():
+        _log.warning("PDF files are read by the native pipeline: %s", models.lacking())
+    return config.model_copy(update={"pdf_pipeline": chosen})
 
 
 def pipeline_version(config: ProcessingConfig) -> str:
@@ -80,12 +97,5 @@ def pipeline_version(config: ProcessingConfig) -> str:
     """
     pdf = choose_pdf_pipeline(config)
     names = (*_PARSERS, "docling-ibm-models") if pdf == "docling" else _PARSERS
-    versions = ",".join(f"{name}={_version(name) or '-'}" for name in names)
+    versions = ",".join(f"{name}={models.version(name) or '-'}" for name in names)
     return f"convert={REVISION};pdf={pdf};{versions}"
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None

@@ -9,8 +9,13 @@ from docling_core.types.doc.base import BoundingBox, CoordOrigin, Size
 from docling_core.types.doc.common.reference import ProvenanceItem
 from docling_core.types.doc.document import DoclingDocument
 
-from haiku.rag.convert import titles
-from haiku.rag.exceptions import ConvertError, DocumentCorrupt, DocumentEncrypted
+from haiku.rag.convert import models, titles
+from haiku.rag.exceptions import (
+    ConvertError,
+    DocumentCorrupt,
+    DocumentEncrypted,
+    ModelsUnavailable,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +36,7 @@ def convert_pdf(
     Raises:
         DocumentEncrypted: it cannot be opened without a password.
         DocumentCorrupt: it cannot be opened, has no pages, or every page failed.
+        ModelsUnavailable: Docling's full pipeline cannot be started.
     """
     from docling.datamodel.base_models import ConversionStatus, InputFormat
     from docling.datamodel.document import InputDocument, get_input_rejection_cause
@@ -87,18 +93,36 @@ def convert_image(path: Path, name: str) -> DoclingDocument:
 @cache
 def _pipeline(kind: PdfPipeline) -> tuple[Any, Any]:
     """Docling's format option and the pipeline made from it: one a process and kind."""
-    option = _format_option(kind)
-    return option, option.pipeline_cls(pipeline_options=option.pipeline_options)
-
-
-def _format_option(kind: PdfPipeline) -> Any:
     if kind == "native":
         from haiku.rag.convert.pdf import pdf_format_option
 
-        return pdf_format_option()
+        return _built(pdf_format_option())
+    lacking = models.lacking()
+    if lacking is not None:
+        raise ModelsUnavailable(lacking)
+    try:
+        return _built(_full_format_option())
+    except MemoryError:
+        raise
+    # torch, transformers and Docling raise anything when one of them or a weight is not whole.
+    except Exception as error:
+        raise ModelsUnavailable(
+            f"Docling's full PDF pipeline cannot be started: {' '.join(str(error).split())}; "
+            f"install it and its models in {models.folder()} again, or set "
+            "processing.pdf_pipeline to native"
+        ) from error
+
+
+def _built(option: Any) -> tuple[Any, Any]:
+    return option, option.pipeline_cls(pipeline_options=option.pipeline_options)
+
+
+def _full_format_option() -> Any:
+    from docling.datamodel.pipeline_options import PdfPipelineOptions
     from docling.document_converter import PdfFormatOption
 
-    return PdfFormatOption()
+    # With a folder named, Docling downloads nothing.
+    return PdfFormatOption(pipeline_options=PdfPipelineOptions(artifacts_path=str(models.folder())))
 
 
 def _probe(path: Path, name: str) -> str | None:
