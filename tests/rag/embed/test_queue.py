@@ -131,7 +131,7 @@ async def test_given_token_counts_are_used():
     embedder, queue = make(max_tokens=10)
     await queue.embed(["1", "2", "3"], tokens=[9, 9, 9])
     assert len(embedder.requests) == 3
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="1 token counts were given for 2 texts"):
         await queue.embed(["1", "2"], tokens=[1])
 
 
@@ -148,6 +148,33 @@ async def test_nothing():
     embedder, queue = make()
     assert (await queue.embed([])).shape == (0, 2)
     assert embedder.requests == []
+
+
+async def test_a_small_document_does_not_wait_for_a_huge_one():
+    async def answer(texts):
+        await asyncio.sleep(0.001)
+
+    embedder, queue = make(answer, concurrency=2, max_items=8)
+    huge = asyncio.create_task(queue.embed(["0"] * 4000, tokens=[1] * 4000))
+    for number in range(1, 20):
+        await asyncio.sleep(0.002)
+        before = len(embedder.requests)
+        await queue.embed([str(number)] * 4, tokens=[1] * 4)
+        # At most the next request to be formed, while those under way end and one more begins.
+        assert len(embedder.requests) - before <= 3
+    assert not huge.done()
+    huge.cancel()
+
+
+async def test_a_huge_document_advances_with_every_request_however_many_small_ones_come():
+    embedder, queue = make(concurrency=1, max_items=8)
+    huge = asyncio.create_task(queue.embed(["0"] * 40, tokens=[1] * 40))
+    await asyncio.sleep(0)
+    small = [asyncio.create_task(queue.embed(["1"] * 3, tokens=[1] * 3)) for _ in range(100)]
+    await huge
+    assert len(embedder.requests) <= 10
+    assert sum(task.done() for task in small) <= 14
+    await asyncio.gather(*small)
 
 
 # --- trouble ---
@@ -280,7 +307,8 @@ async def test_a_caller_that_leaves_takes_its_waiting_texts_along():
         await leaving
     gate.set()
     assert numbers(await staying) == [2] * 4
-    assert embedder.requests == [["1", "1"], ["2", "2"], ["2", "2"]]
+    # Each of the two had half of the first request.
+    assert [sorted(request) for request in embedder.requests] == [["1", "2"], ["2", "2"], ["2"]]
     assert numbers(await queue.embed(["3"])) == [3]
 
 

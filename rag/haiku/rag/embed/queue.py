@@ -6,17 +6,18 @@ In: texts of concurrent callers. Out: their vectors, or the error that concerns 
 - an idle queue sends at once; a busy one waits for a full request, or for `batch.wait`;
 - a refused request is halved until it passes or one text is left, which fails for its caller only;
 - a server that asks to wait is left alone by every request for that long;
-- a caller that leaves takes its waiting texts along and disturbs nobody.
+- a caller that leaves takes its waiting texts along and disturbs nobody;
+- callers with few texts and those with many share every request (see `waiting`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from haiku.rag.embed.waiting import Call, Size, Waiting, size_of
 from haiku.rag.exceptions import EmbedderRefused, EmbedderUnavailable, RequestRefused
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from haiku.rag.config.models import EmbeddingBatchConfig
     from haiku.rag.embed.protocol import Embedder, Tokenizer
+    from haiku.rag.embed.waiting import Text
 
 #: Seconds before the first retry, at most; doubled for each one after it.
 BACKOFF = 0.5
@@ -50,57 +52,6 @@ class QueueStats:
     retries: int = 0
     #: Requests halved after a refusal.
     splits: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """What one request may hold."""
-
-    texts: int
-    tokens: int
-    bytes: int
-
-    def halved(self, size: _Limits) -> _Limits:
-        """Limits that a request of half the refused size keeps to, never above these."""
-        return _Limits(
-            min(self.texts, max(1, size.texts // 2)),
-            min(self.tokens, max(1, size.tokens // 2)),
-            min(self.bytes, max(1, size.bytes // 2)),
-        )
-
-
-@dataclass(eq=False, slots=True)
-class _Call:
-    """One caller: its future, and the rows that have come so far."""
-
-    rows: list[NDArray[np.float32] | None]
-    done: asyncio.Future[None]
-    missing: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.missing = len(self.rows)
-
-    def fill(self, place: int, row: NDArray[np.float32]) -> None:
-        self.rows[place] = row
-        self.missing -= 1
-        if not self.missing and not self.done.done():
-            self.done.set_result(None)
-
-    def fail(self, error: BaseException) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Text:
-    """One text of a call, and what it adds to a request."""
-
-    call: _Call
-    #: Its row in the call's answer.
-    place: int
-    text: str
-    tokens: int
-    bytes: int
 
 
 class EmbedQueue:
@@ -141,8 +92,8 @@ class EmbedQueue:
         self._patience = patience
         self._wait = batch.wait
         self._concurrency = batch.concurrency
-        self._limits = _Limits(batch.max_items, batch.max_tokens, batch.max_bytes)
-        self._waiting: deque[_Text] = deque()
+        self._limits = Size(batch.max_items, batch.max_tokens, batch.max_bytes)
+        self._waiting = Waiting()
         self._under_way: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         #: Loop time before which nothing is sent, because the server asked for it.
@@ -161,6 +112,7 @@ class EmbedQueue:
         Raises:
             EmbedderUnavailable: still no answer after `max_attempts`, or the queue is closed.
             EmbedderRefused: the embedder does not take the texts, or not this configuration.
+            ValueError: not one token count a text.
         """
         import numpy as np
 
@@ -169,16 +121,17 @@ class EmbedQueue:
         if tokens is None:
             tokens = await asyncio.to_thread(lambda: [self._tokenizer.count(t) for t in texts])
         self._check_open()
-        call = _Call([None] * len(texts), asyncio.get_running_loop().create_future())
-        for place, (text, count) in enumerate(zip(texts, tokens, strict=True)):
-            size = len(text.encode("utf-8", "surrogatepass"))
-            self._waiting.append(_Text(call, place, text, count, size))
+        if len(tokens) != len(texts):
+            raise ValueError(f"{len(tokens)} token counts were given for {len(texts)} texts")
+        call = Call(
+            texts, tokens, [_bytes(t) for t in texts], asyncio.get_running_loop().create_future()
+        )
+        self._waiting.add(call)
         self._schedule()
         try:
             await call.done
         finally:
-            if call.missing:
-                self._forget([call])
+            self._waiting.discard([call])
         return np.stack([row for row in call.rows if row is not None])
 
     async def close(self) -> None:
@@ -187,9 +140,9 @@ class EmbedQueue:
         if self._timer:
             self._timer.cancel()
         closing = EmbedderUnavailable("the embedding queue was closed")
-        for text in self._waiting:
-            text.call.fail(closing)
-        self._waiting.clear()
+        for call in self._waiting.calls():
+            call.fail(closing)
+            self._waiting.discard([call])
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -214,7 +167,7 @@ class EmbedQueue:
             self._timer = loop.call_soon(self._start_all)
 
     def _start_full(self) -> None:
-        while self._free() and self._is_full():
+        while self._free() and self._waiting.size.reaches(self._limits):
             self._start()
 
     def _start_all(self) -> None:
@@ -225,15 +178,8 @@ class EmbedQueue:
     def _free(self) -> bool:
         return len(self._under_way) < self._concurrency
 
-    def _is_full(self) -> bool:
-        size = _size(self._waiting)
-        limits = self._limits
-        return (
-            size.texts >= limits.texts or size.tokens >= limits.tokens or size.bytes >= limits.bytes
-        )
-
     def _start(self) -> None:
-        texts = self._take()
+        texts = self._waiting.take(self._limits)
         task = asyncio.get_running_loop().create_task(self._run(texts))
         self._under_way.add(task)
         task.add_done_callback(self._ended)
@@ -244,26 +190,9 @@ class EmbedQueue:
             self._start_full() if self._under_way else self._start_all()
             self._schedule()
 
-    def _take(self) -> list[_Text]:
-        """The next texts, as many as one request may hold; at least one."""
-        taken: list[_Text] = []
-        tokens = size = 0
-        while self._waiting and len(taken) < self._limits.texts:
-            text = self._waiting[0]
-            tokens += text.tokens
-            size += text.bytes
-            if taken and (tokens > self._limits.tokens or size > self._limits.bytes):
-                break
-            taken.append(self._waiting.popleft())
-        return taken
-
-    def _forget(self, calls: Iterable[_Call]) -> None:
-        gone = set(calls)
-        self._waiting = deque(text for text in self._waiting if text.call not in gone)
-
     # --- sending one request ---
 
-    async def _run(self, texts: list[_Text]) -> None:
+    async def _run(self, texts: list[Text]) -> None:
         """Send the texts and hand every caller its rows or its error."""
         try:
             await self._send(texts)
@@ -271,9 +200,9 @@ class EmbedQueue:
             _fail(texts, EmbedderUnavailable("the embedding queue was closed"))
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers concerned get it
-            self._forget(_fail(texts, error))
+            self._waiting.discard(_fail(texts, error))
 
-    async def _send(self, texts: list[_Text]) -> None:
+    async def _send(self, texts: list[Text]) -> None:
         texts = [text for text in texts if not text.call.done.done()]
         if not texts:
             return
@@ -290,14 +219,14 @@ class EmbedQueue:
         if len(rows) != len(texts):
             raise EmbedderRefused(f"{len(rows)} vectors came back for {len(texts)} texts")
         self.stats.texts += len(texts)
-        self.stats.tokens += sum(text.tokens for text in texts)
+        self.stats.tokens += size_of(texts).tokens
         for text, row in zip(texts, rows, strict=True):
             text.call.fill(text.place, row)
 
-    def _learn(self, error: RequestRefused, texts: list[_Text]) -> None:
+    def _learn(self, error: RequestRefused, texts: list[Text]) -> None:
         self.stats.splits += 1
         if error.too_large:
-            self._limits = self._limits.halved(_size(texts))
+            self._limits = self._limits.halved(size_of(texts))
 
     async def _request(self, texts: list[str]) -> NDArray[np.float32]:
         """The rows of one request, tried again while the embedder is unavailable."""
@@ -328,16 +257,11 @@ class EmbedQueue:
         return random.uniform(0, min(BACKOFF_MAX, self._backoff * 2 ** (attempt - 1)))
 
 
-def _size(texts: Iterable[_Text]) -> _Limits:
-    count = tokens = size = 0
-    for text in texts:
-        count += 1
-        tokens += text.tokens
-        size += text.bytes
-    return _Limits(count, tokens, size)
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _fail(texts: Iterable[_Text], error: BaseException) -> list[_Call]:
+def _fail(texts: Iterable[Text], error: BaseException) -> list[Call]:
     calls = [text.call for text in texts]
     for call in calls:
         call.fail(error)
