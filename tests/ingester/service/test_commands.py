@@ -185,6 +185,19 @@ def test_a_source_that_is_not_configured_is_refused(filled: Place) -> None:
         assert "docs, more" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "command", [["items"], ["failed", "list"], ["failed", "retry", "--all"]], ids=" ".join
+)
+def test_a_filter_by_a_source_that_nobody_knows_is_refused(
+    filled: Place, command: list[str]
+) -> None:
+    result = filled.run(*command, "--source", "dosc")
+    assert result.exit_code == 3
+    assert "'dosc'; there is docs, more" in result.stderr
+    filled.config.write_text("ingester: {sources: []}\n")
+    assert filled.run(*command, "--source", "docs").exit_code == 0  # it still has items
+
+
 def test_sources_that_are_remembered_but_not_configured_are_shown(filled: Place) -> None:
     filled.items(lambda items: items.observe("old", [Observation("file:///x", "m")], live=False))
     old = filled.json("source", "list")[-1]

@@ -232,13 +232,17 @@ async def test_what_is_not_wanted_says_why(tmp_path: Path) -> None:
         os.mkfifo(world.path("pipe"))
         report = await world.sync.run_once()
         await world.work()
-        listed = {Path(i.uri).name: (i.state, i.code) for i in await world.items.list("docs")}
-        assert listed == {
+        items = {Path(i.uri).name: i for i in await world.items.list("docs")}
+        assert {name: (i.state, i.code) for name, i in items.items()} == {
             "big.md": (State.SKIPPED, "too_large"),
             "ok.md": (State.INDEXED, None),
             "loop": (State.SKIPPED, "link"),
             "pipe": (State.SKIPPED, "special"),
         }
+        reasons = {name: i.reason or "" for name, i in items.items()}
+        assert "101 bytes" in reasons["big.md"]
+        assert "follow_symlinks" in reasons["loop"]
+        assert "pipe" in reasons["pipe"]
         assert report.found == 4
     async with make_world(tmp_path, run=False) as world:  # a larger limit makes it work
         await world.sync.run_once()

@@ -98,6 +98,13 @@ def test_an_empty_folder_is_nothing_to_do(run: Any, database: Path, tmp_path: Pa
     assert (found.exit_code, found.stdout.strip()) == (0, "no files found")
 
 
+def test_deleting_what_is_not_there_prints_no_table(run: Any, database: Path) -> None:
+    found = run("delete", "nope", "--db", database)
+    assert found.exit_code == 3
+    assert found.stdout == ""
+    assert "'nope'" in found.stderr
+
+
 @pytest.mark.parametrize("name", ["delete", "rm"])
 def test_delete_by_path_and_say_what_was_not_there(run: Any, database: Path, name: str) -> None:
     found = run(name, "/docs/O'Brien.md", "x' OR 1=1 --", "--db", database, "--json")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.rag.convert import outlook
 
 from haiku.rag.convert import ConvertOptions
 
@@ -150,6 +151,7 @@ def samples() -> dict[str, bytes]:
     made = {suffix: text.encode() for suffix, text in _TEXTS.items()}
     made |= {kind: _odf(kind) for kind in ("odt", "ods", "odp")}
     made |= {"docx": _docx(), "pptx": _pptx(), "xlsx": _xlsx(), "epub": _epub()}
+    made["msg"] = outlook.message("Oak news", "Forty oak trees.\r\n\r\nThey stand.")
     return made | {"pdf": _pdf(), "png": _png()}
 
 

@@ -1,11 +1,13 @@
 """Every format becomes a document with its text and title; bad files fail with a reason."""
 
+import io
 import logging
 import subprocess
 import sys
 import zipfile
 
 import pytest
+from PIL import Image
 
 from haiku.rag.convert import serialize
 from haiku.rag.exceptions import (
@@ -26,6 +28,7 @@ TITLES = {
     "vtt": None,
     "tex": "Oak Paper",
     "eml": "Oak news",
+    "msg": "Oak news",
     "mhtml": "Oaks",
     "nxml": "Oak Study",
     "py": None,
@@ -83,7 +86,7 @@ def test_an_empty_file_is_a_document_without_text(convert, suffix):
 def test_truncated_files_convert_or_say_why(samples, convert, suffix, share):
     content = samples[suffix]
     cut = content[: int(len(content) * share)]
-    if suffix in CONTAINERS or (suffix in ("pdf", "png", "mhtml") and share < 0.5):
+    if suffix in (*CONTAINERS, "msg") or (suffix in ("pdf", "png", "mhtml") and share < 0.5):
         with pytest.raises(DocumentCorrupt, match=rf"cut\.{suffix}"):
             convert(cut, f"cut.{suffix}")
     else:
@@ -267,6 +270,32 @@ def test_a_missing_file_is_unreadable(tmp_path):
 
     with pytest.raises(SourceUnreadable):
         local.convert_file(tmp_path / "no", name="no.md", options=ConvertOptions())
+
+
+@pytest.mark.parametrize("end", [20, -40])
+@pytest.mark.parametrize("format_", ["png", "jpeg", "gif", "bmp", "webp"])
+def test_a_cut_picture_is_corrupt_by_its_own_name(convert, format_, end):
+    buffer = io.BytesIO()
+    Image.effect_noise((60, 60), 50).save(buffer, format_)
+    with pytest.raises(DocumentCorrupt, match=r"^an? holiday\.") as caught:
+        convert(buffer.getvalue()[:end], f"a holiday.{format_}")
+    assert "spooled" not in str(caught.value)
+
+
+def test_a_message_has_its_people_and_its_text(samples, convert):
+    text = body(convert(samples["msg"], "news.msg"))
+    assert "From: Ann <ann@example.org>" in text
+    assert "To: Bob <bob@example.org>" in text
+    assert text.endswith("Forty oak trees.\nThey stand.")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(bytes(5_000), "zero bytes"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "OLE")],
+)
+def test_a_guess_that_says_nothing_is_not_made(convert, content, said):
+    with pytest.raises(DocumentCorrupt, match=said):
+        convert(content.ljust(600, b"\0"), "a.doc")
 
 
 def test_a_picture_bomb_is_refused(convert, monkeypatch, samples):

@@ -18,6 +18,7 @@ def retry(config: Path | None, db: str | None, source: str | None, uri: str | No
 
     async def work() -> int:
         async with opening.opened(config, db) as here:
+            await here.check_filter(source)
             wanted = uri if uri is None or uris.is_uri(uri) else uris.path_to_uri(uri)
             count = await here.items.retry(source_id=source, uri=wanted)
             if not count and wanted is not None:

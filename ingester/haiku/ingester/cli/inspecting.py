@@ -123,6 +123,7 @@ def items(
 
     async def work() -> int:
         async with opening.opened(config, db) as here:
+            await here.check_filter(source)
             found = await here.items.list(source, _state(state), limit=limit, offset=offset)
         if as_json:
             output.print_json([describe(item) for item in found])
@@ -140,6 +141,7 @@ def failed(
 
     async def work() -> int:
         async with opening.opened(config, db) as here:
+            await here.check_filter(source)
             found = await here.items.failed(source, limit=limit)
         if as_json:
             output.print_json([describe(item) for item in found])

@@ -74,11 +74,26 @@ class Opened:
         Raises:
             NotKnown: it is not; the message lists those that are.
         """
-        known = [configured.id for configured in self.config.ingester.sources]
+        known = self._configured()
         if source not in known:
             raise NotKnown(
                 f"no source {source!r} is configured; there is {', '.join(known) or 'none'}"
             )
+
+    async def check_filter(self, source: str | None) -> None:
+        """Refuse a source to filter by that is neither configured nor has items.
+
+        Raises:
+            NotKnown: it is not; the message lists those that are.
+        """
+        if source is None or source in self._configured():
+            return
+        known = sorted({*self._configured(), *await self.items.counts()})
+        if source not in known:
+            raise NotKnown(f"no source {source!r}; there is {', '.join(known) or 'none'}")
+
+    def _configured(self) -> list[str]:
+        return [source.id for source in self.config.ingester.sources]
 
 
 @asynccontextmanager

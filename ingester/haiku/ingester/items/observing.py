@@ -33,6 +33,12 @@ NO_DOCUMENT: dict[str, Any] = {
     "document_id": None,
     "chunk_count": None,
 }
+#: Why a source does not want an object, for people, by the code it gave.
+_REASONS = {
+    "too_large": "it is larger than max_file_size of its source allows",
+    "link": "it is a link to no file inside its source, or follow_symlinks is off",
+    "special": "it is a pipe, a socket or a device, not a file with content",
+}
 #: States in which a row is in somebody's hands or in the queue.
 _OPEN = (State.PENDING, State.GONE, State.WORKING)
 
@@ -234,8 +240,8 @@ def _new(source_id: str, o: Observation, live: bool, now: float) -> dict[str, An
 
 def _skip_reason(o: Observation) -> str | None:
     if o.skip == "too_large" and o.size is not None:
-        return f"larger than the limit: {o.size} bytes"
-    return f"not wanted by its source: {o.skip}" if o.skip else None
+        return f"it has {o.size:,} bytes, more than max_file_size of its source allows"
+    return _REASONS.get(o.skip, "its source does not want it") if o.skip else None
 
 
 def _differs(row: AnyRow, o: Observation) -> bool:

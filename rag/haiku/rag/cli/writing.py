@@ -182,7 +182,7 @@ async def delete(target: Target, documents: Sequence[str], *, as_json: bool) -> 
             (deleted if found else missing).append(found or name)
     if as_json:
         output.print_json({"deleted": deleted, "not_found": missing})
-    else:
+    elif deleted:
         output.table(("deleted",), [(document_id,) for document_id in deleted])
     for name in missing:
         note = f"haiku-rag: no document has the id, URI or path {name!r}"

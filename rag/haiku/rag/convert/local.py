@@ -95,7 +95,7 @@ def convert_file(
         try:
             title, document = _convert(path, kind, name, declared, options, notes)
         except OSError as error:
-            raise SourceUnreadable(f"{name} cannot be read: {error}") from error
+            raise SourceUnreadable(f"{name} cannot be read: {error.strerror or error}") from error
         _named(document, name)
         clean.clean_document(document)
         _to_points(document)

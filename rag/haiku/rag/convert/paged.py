@@ -80,7 +80,11 @@ def convert_image(path: Path, name: str) -> DoclingDocument:
             if width * height > MAX_PIXELS:
                 raise DocumentCorrupt(f"{name} has {width}×{height} pixels: refused as a bomb")
             image.load()
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+    except UnidentifiedImageError as error:
+        raise DocumentCorrupt(f"{name} is no picture, or is damaged or truncated") from error
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
         raise DocumentCorrupt(f"{name} cannot be read as a picture: {error}") from error
     size = Size(width=width * _POINTS_PER_PIXEL, height=height * _POINTS_PER_PIXEL)
     box = BoundingBox(l=0, t=0, r=size.width, b=size.height, coord_origin=CoordOrigin.TOPLEFT)

@@ -272,8 +272,16 @@ _IMAGES = (
 
 
 def _describe(head: bytes) -> str:
-    """What a binary seems to be, for the message."""
+    """What a binary seems to be, for the message.
+
+    A signature of a few zero bytes, or of a container that many programs share, says nothing.
+    """
     import puremagic
+
+    if not head.strip(b"\0"):
+        return "nothing but zero bytes"
+    if head.startswith(containers.OLE_MAGIC):
+        return "a damaged or truncated OLE file, or one of an unknown program"
 
     try:
         matches = puremagic.magic_string(head)
