@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from haiku.rag.embed.protocol import Embedder
     from haiku.rag.store import Store
 
+#: Chunks of one document that are looked up and embedded at a time.
+SLICE = 1024
+
 
 def pipeline_fingerprint(config: AppConfig) -> str:
     """What makes a revision: converter and options, chunker, embedder, as 16 hexadecimal digits.
@@ -137,33 +140,54 @@ class Writer:
         )
 
     async def vectors(self, chunks: Sequence[NewChunk]) -> "NDArray[np.float32]":
-        """Vectors of shape (len(chunks), dim) for the chunks' texts."""
+        """Vectors of shape (len(chunks), dim) for the chunks' texts.
+
+        Equal texts are embedded once. A long document is looked up and queued a slice at a time,
+        so that what it needs beside the result does not grow with it.
+
+        Raises:
+            EmbedError: the texts could not be embedded.
+        """
         import numpy as np
 
         identity = self.store.identity
         result = np.empty((len(chunks), identity.dim), dtype=np.float32)
-        if not chunks:
-            return result
-        hashes = [identity.text_hash(chunk.text) for chunk in chunks]
-        known = await self.store.known_vectors(list(dict.fromkeys(hashes)))
-        missing = {
-            digest: chunk
-            for digest, chunk in zip(hashes, chunks, strict=True)
-            if digest not in known
-        }
-        self.reused += len(chunks) - len(missing)
+        #: Hash → the first place that has it, of the whole document.
+        first: dict[str, int] = {}
+        for start in range(0, len(chunks), SLICE):
+            fresh: dict[str, int] = {}
+            repeated: list[tuple[int, int]] = []
+            for place in range(start, min(start + SLICE, len(chunks))):
+                digest = identity.text_hash(chunks[place].text)
+                before = first.setdefault(digest, place)
+                if before == place:
+                    fresh[digest] = place
+                else:
+                    repeated.append((place, before))
+            if fresh:
+                await self._fill(result, chunks, fresh)
+            for place, before in repeated:
+                result[place] = result[before]
+            self.reused += len(repeated)
+        return result
+
+    async def _fill(
+        self, result: "NDArray[np.float32]", chunks: Sequence[NewChunk], fresh: dict[str, int]
+    ) -> None:
+        """Set the rows of the places (by hash): vectors that the store has, or new ones."""
+        known = await self.store.known_vectors(list(fresh))
+        for digest, vector in known.items():
+            result[fresh[digest]] = vector
+        missing = [place for digest, place in fresh.items() if digest not in known]
+        self.reused += len(known)
         if missing:
-            counts = [chunk.token_count for chunk in missing.values()]
-            embedded = await self._queue.embed(
-                [chunk.text for chunk in missing.values()],
+            counts = [chunks[place].token_count for place in missing]
+            result[missing] = await self._queue.embed(
+                [chunks[place].text for place in missing],
                 # Chunks that a caller made are not counted yet.
                 tokens=counts if all(counts) else None,
             )
             self.embedded += len(missing)
-            known.update(zip(missing, embedded, strict=True))
-        for place, digest in enumerate(hashes):
-            result[place] = known[digest]
-        return result
 
     async def close(self, grace: float = 0.0) -> None:
         """End the workers and the embedding queue."""
