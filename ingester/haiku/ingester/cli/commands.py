@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -21,11 +21,11 @@ app.add_typer(failed_app, name="failed")
 app.add_typer(source_app, name="source")
 
 Config = Annotated[
-    Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
+    Path | None,
     typer.Option("--config", help="Configuration file.", show_default=False),
 ]
 Database = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option("--db", help="Path of the database.", show_default=False),
 ]
 
@@ -38,7 +38,7 @@ def _folder(text: str) -> Path:
 
 
 Folder = Annotated[
-    Optional[list[Path]],  # noqa: UP045
+    list[Path] | None,
     typer.Option(
         "--folder",
         parser=_folder,
@@ -48,7 +48,7 @@ Folder = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 SourceFilter = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option("--source", help="Only items of this source."),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Most items to list.")]
@@ -102,7 +102,7 @@ def status(config: Config = None, db: Database = None, as_json: AsJson = False) 
 def items(
     source: SourceFilter = None,
     state: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option("--state", help="Only items in this state, e.g. pending or failed."),
     ] = None,
     limit: Limit = 50,
@@ -134,7 +134,7 @@ def failed_list(
 @failed_app.command("retry")
 def failed_retry(
     uri: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Argument(help="Path or URI of the item.", show_default=False),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every failed item.")] = False,

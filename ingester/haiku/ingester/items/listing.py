@@ -171,7 +171,7 @@ async def retry(
         wanted.append(items.c.uri == uri)
     if source_id is not None:
         wanted.append(items.c.source_id == source_id)
-    return await _again(
+    return await again(
         connection,
         and_(items.c.state.in_(states), items.c.skip.is_(None), *wanted),
         Priority.LIVE,
@@ -194,10 +194,11 @@ async def reprocess(
             items.c.fingerprint != fingerprint,
         ),
     )
-    return await _again(connection, differs, Priority.REPROCESS, now)
+    return await again(connection, differs, Priority.REPROCESS, now)
 
 
-async def _again(connection: AsyncConnection, which: Any, priority: Priority, now: float) -> int:
+async def again(connection: AsyncConnection, which: Any, priority: Priority, now: float) -> int:
+    """Make the rows for which `which` holds work again; how many there are."""
     result = await connection.execute(
         update(items)
         .where(which)

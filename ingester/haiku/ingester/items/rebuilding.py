@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select, update
 
+from haiku.ingester.items import listing
 from haiku.ingester.items.model import Action, Priority, State
 from haiku.ingester.items.observing import FRESH, NO_DOCUMENT, know_source
 from haiku.ingester.items.tables import items
@@ -38,19 +39,8 @@ async def rebuild(connection: AsyncConnection, rows: Iterable[Row], *, now: floa
 async def start_over(connection: AsyncConnection, *, now: float) -> int:
     """Make work of everything that was done: the store it was done in is gone."""
     await connection.execute(update(items).values(**NO_DOCUMENT))
-    done = await connection.execute(
-        update(items)
-        .where(items.c.state.in_((State.INDEXED, State.EMPTY)))
-        .values(
-            state=State.PENDING,
-            action=Action.INDEX,
-            counter=items.c.counter + 1,
-            next_attempt_at=now,
-            changed_at=now,
-            **FRESH,
-        )
-    )
-    return int(done.rowcount)
+    done = items.c.state.in_((State.INDEXED, State.EMPTY))
+    return await listing.again(connection, done, Priority.BACKFILL, now)
 
 
 def _values(rows: Iterable[Row], now: float) -> Iterator[dict[str, Any]]:

@@ -8,13 +8,14 @@ row as `Name: Ada; Born: 1815`, so that a row cut off from its table still says 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from docling_core.transforms.serializer.base import BaseTableSerializer, SerializationResult
 from docling_core.transforms.serializer.common import create_ser_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from docling_core.transforms.serializer.base import BaseDocSerializer
     from docling_core.types.doc.document import DoclingDocument
@@ -32,44 +33,43 @@ CELL_SEPARATOR = "; "
 _SEPARATOR_ROW = re.compile(r"^\|(?: *:?-+:? *\|)+ *$", re.MULTILINE)
 
 
-class NarrativeTableSerializer(BaseTableSerializer):
+class _LinesSerializer(BaseTableSerializer, ABC):
+    """A table as lines: the caption, the lines and the footnotes."""
+
+    def serialize(
+        self,
+        *,
+        item: TableItem,
+        doc_serializer: BaseDocSerializer,
+        doc: DoclingDocument,
+        **kwargs: Any,
+    ) -> SerializationResult:
+        """Docling's entry point; nested tables and line ends in cells become blanks."""
+
+        def table() -> str:
+            return "\n".join(
+                self._lines(_cells(item, doc_serializer, doc, kwargs), _header_rows(item))
+            )
+
+        return _framed(item, doc_serializer, table, kwargs)
+
+    @abstractmethod
+    def _lines(self, cells: Sequence[Sequence[_Cell]], headers: int) -> Iterable[str]:
+        """The lines of a grid whose first `headers` rows are its header."""
+
+
+class NarrativeTableSerializer(_LinesSerializer):
     """A table as lines of text: header, then `name: value; …` a row."""
 
-    def serialize(
-        self,
-        *,
-        item: TableItem,
-        doc_serializer: BaseDocSerializer,
-        doc: DoclingDocument,
-        **kwargs: Any,
-    ) -> SerializationResult:
-        """The caption, the lines and the footnotes; nested tables are flattened into cells."""
-
-        def table() -> str:
-            cells = _cells(item, doc_serializer, doc, kwargs)
-            return "\n".join(narrate(cells, _header_rows(item)))
-
-        return _framed(item, doc_serializer, table, kwargs)
+    def _lines(self, cells: Sequence[Sequence[_Cell]], headers: int) -> Iterable[str]:
+        return narrate(cells, headers)
 
 
-class PipeTableSerializer(BaseTableSerializer):
-    """A table as compact Markdown."""
+class PipeTableSerializer(_LinesSerializer):
+    """A table as compact Markdown, whose first row is always its header."""
 
-    def serialize(
-        self,
-        *,
-        item: TableItem,
-        doc_serializer: BaseDocSerializer,
-        doc: DoclingDocument,
-        **kwargs: Any,
-    ) -> SerializationResult:
-        """The caption, the table and the footnotes; line ends in cells become blanks."""
-
-        def table() -> str:
-            cells = _cells(item, doc_serializer, doc, kwargs)
-            return "\n".join(_pipes(cells, max(1, _header_rows(item))))
-
-        return _framed(item, doc_serializer, table, kwargs)
+    def _lines(self, cells: Sequence[Sequence[_Cell]], headers: int) -> Iterable[str]:
+        return _pipes(cells, max(1, headers))
 
 
 def header_of(text: str) -> tuple[str, int]:

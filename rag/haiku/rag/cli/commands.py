@@ -50,6 +50,9 @@ Filter = Annotated[
         " Columns: id, uri, title, created_at, updated_at, metadata.",
     ),
 ]
+Title = Annotated[
+    str | None, typer.Option("--title", help="Of a single document; default: its own.")
+]
 Meta = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; may be given several times."),
@@ -139,7 +142,7 @@ def add(
     uri: Annotated[
         str | None, typer.Option("--uri", help="Its name in the database; default: one of its own.")
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Default: the text's own.")] = None,
+    title: Title = None,
     meta: Meta = None,
     kind: Annotated[
         TextKind, typer.Option("--format", help="What the text is written in.")
@@ -170,9 +173,7 @@ def add_src(
     sources: Annotated[
         list[str], typer.Argument(metavar="PATH|URL...", help="Files, folders, http(s) addresses.")
     ],
-    title: Annotated[
-        str | None, typer.Option("--title", help="For a single file; default: its own.")
-    ] = None,
+    title: Title = None,
     meta: Meta = None,
     db: Db = None,
     config: Config = None,

@@ -11,6 +11,7 @@ import email.utils
 import json
 import re
 import time
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from haiku.rag.exceptions import (
@@ -21,9 +22,11 @@ from haiku.rag.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import httpx
+    import numpy as np
+    from numpy.typing import NDArray
 
     from haiku.rag.records import EmbeddingIdentity
 
@@ -159,6 +162,28 @@ async def _read(answer: httpx.Response, limit: int) -> bytes | None:
             return None
         parts.append(part)
     return b"".join(parts)
+
+
+class ServerEmbedder(ABC):
+    """What is the same for every embedder whose model is a server's."""
+
+    _endpoint: Endpoint
+
+    @abstractmethod
+    async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors of shape (len(texts), dim), from one request."""
+
+    async def embed_query(self, text: str) -> NDArray[np.float32]:
+        """The unit vector of a query, shape (dim,)."""
+        row: NDArray[np.float32] = (await self.embed_documents([text]))[0]
+        return row
+
+    async def warm(self) -> None:  # noqa: B027 - nothing is to be done, by none of them
+        """Nothing: the model is the server's."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._endpoint.close()
 
 
 def retry_after(header: str | None) -> float | None:

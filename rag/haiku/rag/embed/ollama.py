@@ -22,7 +22,7 @@ HOST_VARIABLE = "OLLAMA_HOST"
 PORT = 11434
 
 
-class OllamaEmbedder:
+class OllamaEmbedder(http.ServerEmbedder):
     """Embeddings by POST /api/embed."""
 
     def __init__(self, model: EmbeddingModelConfig, *, timeout: float) -> None:
@@ -46,18 +46,6 @@ class OllamaEmbedder:
         if not isinstance(rows, list):
             raise EmbedderRefused("ollama answered without embeddings; is it older than 0.2?")
         return vectors.unit_vectors(rows, len(texts), self.identity)
-
-    async def embed_query(self, text: str) -> NDArray[np.float32]:
-        """The unit vector of a query, shape (dim,)."""
-        row: NDArray[np.float32] = (await self.embed_documents([text]))[0]
-        return row
-
-    async def warm(self) -> None:
-        """Nothing: the model is the server's."""
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._endpoint.close()
 
 
 def address(host: str) -> str:

@@ -21,7 +21,7 @@ BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(http.ServerEmbedder):
     """Embeddings by POST /embeddings."""
 
     def __init__(self, model: EmbeddingModelConfig, *, timeout: float) -> None:
@@ -55,18 +55,6 @@ class OpenAIEmbedder:
         limit = http.answer_limit(len(texts), self.identity)
         answer = await self._endpoint.post("/embeddings", body, limit=limit)
         return vectors.unit_vectors(_rows(answer, len(texts)), len(texts), self.identity)
-
-    async def embed_query(self, text: str) -> NDArray[np.float32]:
-        """The unit vector of a query, shape (dim,)."""
-        row: NDArray[np.float32] = (await self.embed_documents([text]))[0]
-        return row
-
-    async def warm(self) -> None:
-        """Nothing: the model is the server's."""
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._endpoint.close()
 
 
 def _rows(answer: Any, count: int) -> list[Any]:
