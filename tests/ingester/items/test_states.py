@@ -179,6 +179,13 @@ async def test_an_indexed_object_that_is_not_wanted_any_more_is_removed_and_skip
     assert await drive.see("a", "1", skip="too_large") == Observed(unchanged=1)
 
 
+async def test_what_starts_over_lets_live_changes_pass(drive):
+    await drive.index("once live", live=True)
+    assert await drive.items.start_over() == 1
+    await drive.see("changed now", live=True)
+    assert [claim.uri for claim in await drive.take(2)] == ["changed now", "once live"]
+
+
 async def test_gone_is_removed_and_forgotten(drive):
     await drive.index("a")
     assert await drive.items.gone("docs", ["a", "unknown"], live=True) == 1
