@@ -15,11 +15,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 #: Upper bounds of the stage histogram, in seconds: from a tiny text to a long scan.
 STAGE_BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 PREFIX = "haiku_ingester"
+#: What all items need, and may not answer.
+PARTS = ("embedder", "store", "spool", "workers")
 
 
 class Metrics:
@@ -55,6 +57,9 @@ class Metrics:
         self._watch_restarts = self._counter(
             "watch_restarts", "Watches that died and were started again", "source"
         )
+        self._outage = self._gauge(
+            "outage", "1 while all work waits for this part to answer again", "part"
+        )
         self._commits = self._counter("commits", "Commits of document groups")
         self._commit_conflicts = self._counter(
             "commit_conflicts", "Documents that lost against another writer and are done again"
@@ -74,6 +79,11 @@ class Metrics:
     def outcome(self, source: str, outcome: str, code: str = "") -> None:
         """An item ended: `outcome` is its state or "retry", `code` the error's short word."""
         self._outcomes.labels(source, outcome, code).inc()
+
+    def outages(self, parts: Collection[str]) -> None:
+        """The parts that do not answer now."""
+        for part in PARTS:
+            self._outage.labels(part).set(part in parts)
 
     def stage(self, name: str, seconds: float) -> None:
         """An item spent so long in a stage ("fetch", "convert", "embed", "commit")."""

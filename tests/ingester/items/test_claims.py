@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from haiku.ingester.exceptions import LeaseLost
-from haiku.ingester.items import Deferred, Items, Observation, Priority, State
+from haiku.ingester.items import Items, Observation, Postponed, Priority, State
 
 
 async def fill(
@@ -176,7 +176,12 @@ async def test_suspects_are_worked_on_one_at_a_time(open_items, success):
 async def test_slow_items_wait_for_their_lane_and_hold_nobody_back(items: Items, success):
     await fill(items, "a", 40)
     for claim in await items.claim(40):
-        assert await items.finish(claim, Deferred(reason="took long")) == State.PENDING
+        assert (
+            await items.finish(
+                claim, Postponed(code="slow", reason="took long", stage="convert", slow=True)
+            )
+            == State.PENDING
+        )
     await fill(items, "b", 1)
     claims = await items.claim(9, slow=2)
     assert Counter(claim.source_id for claim in claims) == {"a": 2, "b": 1}
@@ -193,7 +198,9 @@ async def test_slow_items_wait_for_their_lane_and_hold_nobody_back(items: Items,
 async def test_who_was_slow_once_and_done_is_as_any_other(items: Items, success):
     await fill(items, "a", 1)
     (claim,) = await items.claim(1)
-    await items.finish(claim, Deferred(reason="took long"))
+    await items.finish(
+        claim, Postponed(code="slow", reason="took long", stage="convert", slow=True)
+    )
     assert (await items.get("a", "a/old-0")).code == "slow"
     (claim,) = await items.claim(1)
     await items.finish(claim, success())

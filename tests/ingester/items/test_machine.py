@@ -19,11 +19,11 @@ from haiku.ingester.exceptions import LeaseLost
 from haiku.ingester.items import (
     Action,
     Claim,
-    Deferred,
     Failed,
     Indexed,
     Items,
     Observation,
+    Postponed,
     Removed,
     Retry,
     Skipped,
@@ -178,7 +178,7 @@ class Model:
         if how == "retry":
             result = Retry(code="unavailable", reason="", stage="fetch")
         elif how == "defer":
-            result = Deferred(reason="")
+            result = Postponed(code="slow", reason="", stage="convert", slow=True)
         elif how == "fail" and claim.action != Action.REMOVE:
             result = Failed(code="corrupt", reason="", stage="convert")
         else:

@@ -15,6 +15,7 @@ from haiku.ingester.config import WorkConfig
 from haiku.ingester.items import Items, Observation, State
 from haiku.ingester.sources.protocol import Fetched
 from haiku.ingester.work import Pipeline, Spool, Worker
+from haiku.ingester.work.outages import Outages
 from haiku.rag.config import AppConfig
 from haiku.rag.exceptions import HaikuRAGError, SourceTooLarge, SourceUnreadable
 from haiku.rag.records import EmbeddingIdentity, NewChunk
@@ -184,6 +185,7 @@ class Bench:
             committer=committer,
             spool=await Spool.open(self.folder / "spool", spool),
             max_file_size=10_000_000,
+            outages=Outages(backoff=0.02),
         )
         return self
 
@@ -206,6 +208,19 @@ class Bench:
         await self.until(self.is_quiet, running)
         await worker.stop(5)
         await running
+
+    async def drain_all_but(self, uri: str, worker: Worker) -> None:
+        """Work until nothing is left to do but one item, which stays."""
+        running = asyncio.create_task(worker.run())
+
+        async def others_are_done() -> bool:
+            states = (await self.items.counts())["docs"]
+            return states.get(State.INDEXED, 0) == len(self.source.content) - 1
+
+        await self.until(others_are_done, running)
+        await worker.stop(5)
+        await running
+        assert await self.state(uri) in (State.PENDING, State.FAILED)
 
     async def is_quiet(self) -> bool:
         return await self.items.outstanding() == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from haiku.ingester.items import Deferred, Observation, State
+from haiku.ingester.items import Observation, Postponed, State
 from haiku.ingester.work.pipeline import SLOW_AFTER
 from haiku.ingester.work.stages import Progress
 from haiku.rag.exceptions import (
@@ -10,6 +10,7 @@ from haiku.rag.exceptions import (
     DocumentCorrupt,
     EmbedderRefused,
     EmbedderUnavailable,
+    RequestRefused,
     SourceChanged,
     SourceUnavailable,
     UnsupportedFormat,
@@ -111,7 +112,7 @@ async def test_a_slow_conversion_is_put_off_and_then_has_its_full_time(bench):
     await bench.write("mem:/a", "long")
     (claim,) = await bench.items.claim(1)
     result = await bench.pipeline.run(claim, Progress(bench.seen))
-    assert result == Deferred(reason="others waited")
+    assert result == Postponed(code="slow", reason="others waited", stage="convert", slow=True)
     assert await bench.items.finish(claim, result) == State.PENDING
     assert bench.converter.patience == [SLOW_AFTER]
     bench.converter.errors.clear()
@@ -125,25 +126,23 @@ async def test_an_embedder_that_is_down_is_tried_again(bench):
     await bench.write("mem:/a", "one")
     await bench.drain()
     assert await bench.state("mem:/a") == State.INDEXED
-    assert bench.seen.outcomes == {("retry", "embedder_unavailable"): 2, ("indexed", ""): 1}
+    assert bench.seen.outcomes == {("postponed", "embedder_unavailable"): 2, ("indexed", ""): 1}
 
 
-async def test_an_embedder_that_stays_down_fails_the_item(bench):
-    bench.embedding.errors = [EmbedderUnavailable("503") for _ in range(3)]
+async def test_refused_credentials_wait_for_better_ones(bench):
+    """Wrong for every document, so that failing them all would help nobody."""
+    bench.embedding.errors = [EmbedderRefused("401") for _ in range(5)]
     await bench.write("mem:/a", "one")
-    await bench.drain()
-    (item,) = await bench.items.failed()
-    assert (item.code, item.stage, item.attempts) == ("embedder_unavailable", "embed", 3)
-    assert await bench.items.retry() == 1
     await bench.drain()
     assert await bench.state("mem:/a") == State.INDEXED
+    assert await bench.items.failed() == []
 
 
-async def test_refused_credentials_fail_at_once(bench):
-    bench.embedding.errors = [EmbedderRefused("401")]
+async def test_a_refused_text_fails_its_document(bench):
+    bench.embedding.errors = [RequestRefused("400")]
     await bench.write("mem:/a", "one")
     await bench.drain()
-    assert [item.code for item in await bench.items.failed()] == ["embedder_refused"]
+    assert [item.code for item in await bench.items.failed()] == ["request_refused"]
 
 
 @pytest.mark.parametrize("error", [SourceChanged("torn"), SourceUnavailable("no answer"), OSError])

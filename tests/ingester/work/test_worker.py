@@ -92,7 +92,7 @@ async def test_no_more_than_concurrency_are_worked_on(bench):
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.05)
         under_way -= 1
         return await convert(*arguments, **more)
 

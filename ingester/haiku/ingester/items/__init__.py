@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from haiku.ingester.items.model import (
     Action,
     Claim,
-    Deferred,
     Empty,
     Failed,
     Indexed,
@@ -19,6 +18,7 @@ from haiku.ingester.items.model import (
     Known,
     Observation,
     Observed,
+    Postponed,
     Priority,
     Removed,
     Request,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "Claim",
-    "Deferred",
     "Empty",
     "Failed",
     "Indexed",
@@ -46,6 +45,7 @@ __all__ = [
     "Known",
     "Observation",
     "Observed",
+    "Postponed",
     "Priority",
     "Removed",
     "Request",

@@ -12,10 +12,10 @@ from haiku.ingester.items.claiming import FREE, backoff, waiting_state
 from haiku.ingester.items.model import (
     Action,
     Claim,
-    Deferred,
     Empty,
     Failed,
     Indexed,
+    Postponed,
     Removed,
     Result,
     Retry,
@@ -167,7 +167,7 @@ def _facts(claim: Claim, result: Result, now: float) -> dict[str, Any]:
             return NO_DOCUMENT | {"done_counter": claim.counter}
         case Failed():
             return {"done_counter": claim.counter}
-        case Retry() | Deferred():
+        case Retry() | Postponed():
             return {}
 
 
@@ -190,8 +190,8 @@ def _ending(
             return State.SKIPPED, {"action": Action.INDEX, "attempts": 0, "stage": None}
         case Retry():
             return _another_attempt(row, claim, result, config, now)
-        case Deferred():
-            return waiting_state(row.action), _deferred(row, result, now)
+        case Postponed():
+            return waiting_state(row.action), _postponed(row, result, now)
 
 
 def _settled(result: Indexed | Empty) -> dict[str, Any]:
@@ -203,16 +203,14 @@ def _settled(result: Indexed | Empty) -> dict[str, Any]:
 _UNMOVED: dict[str, Any] = {"moved_from": None, "tried_fingerprint": None}
 
 
-def _deferred(row: AnyRow, result: Deferred, now: float) -> dict[str, Any]:
-    """Behind those that wait, and not an attempt: its time was cut short by others."""
+def _postponed(row: AnyRow, result: Postponed, now: float) -> dict[str, Any]:
     return {
-        "slow": 1,
         "attempts": max(0, row.attempts - 1),
-        "code": "slow",
+        "code": result.code,
         "reason": result.reason,
-        "stage": "convert",
-        "next_attempt_at": now,
-    }
+        "stage": result.stage,
+        "next_attempt_at": now + result.after,
+    } | ({"slow": 1} if result.slow else {})
 
 
 def _verdict(result: Skipped | Failed) -> dict[str, Any]:

@@ -205,10 +205,16 @@ class Retry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deferred:
-    """Its conversion was slow while others waited: work again, in the lane of the slow ones."""
+class Postponed:
+    """Cut short by something that is not its fault: work again, and no attempt was made."""
 
+    code: str
     reason: str
+    stage: str
+    #: Seconds until it is due again.
+    after: float = 0.0
+    #: Its conversion was slow while others waited: from now on it has the lane of the slow ones.
+    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,7 +222,7 @@ class Removed:
     """The document has lost this owner, or had already."""
 
 
-Result = Indexed | Empty | Skipped | Failed | Retry | Deferred | Removed
+Result = Indexed | Empty | Skipped | Failed | Retry | Postponed | Removed
 
 
 # --- for people -------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from haiku.ingester.items.items import OPEN
 from haiku.ingester.metrics import Metrics
 from haiku.ingester.service import rooms
 from haiku.ingester.service.figures import WorkObserver
-from haiku.ingester.service.reporting import Reports
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
 from haiku.rag.exceptions import HaikuRAGError
@@ -44,7 +43,7 @@ BUSY = "another process keeps this source in step; ask it with `haiku-ingester s
 class Batch:
     """What a run came to."""
 
-    #: Source id → why it could not be done completely.
+    #: Source id, or a part that did not answer → why not everything could be done.
     problems: Mapping[str, str]
     #: Items that are failed now, also those that had failed before and did not change.
     failed: Sequence[Item]
@@ -71,8 +70,7 @@ async def run_once(config: DaemonConfig, places: Places, stop: Stop) -> Batch:
     began = time.monotonic()
     sources = rooms.make_sources(config, places)
     await rooms.check_required(config, sources)
-    metrics = Metrics()
-    observer = WorkObserver(metrics, Reports(metrics))
+    observer = WorkObserver(Metrics())
     async with AsyncExitStack() as stack:
         builder = rooms.Builder(config, places, stack)
         opened = await builder.open(sources, rooms.once, observer.committed)
@@ -103,14 +101,19 @@ async def _finish_or_stop(work: Coroutine[Any, Any, T], stop: Stop) -> T | None:
 async def _bring_in_step(
     config: DaemonConfig, opened: Rooms, working: asyncio.Task[None]
 ) -> dict[str, str]:
-    """Sweep all sources at once, then wait until no item is left to be done."""
+    """Sweep all sources at once, then wait until no item is left that can be done."""
     sections = config.ingester.sources
     found = await asyncio.gather(*(_sweep(section, opened) for section in sections))
+    problems = {s.id: problem for s, problem in zip(sections, found, strict=True) if problem}
+    outages, patience = opened.pipeline.outages, config.ingester.work.max_attempts
     while await _left(opened) and not working.done():
+        if outages.failures >= patience:
+            left = await _left(opened)
+            return problems | {o.part: f"{o.text}; {left} items wait for it" for o in outages}
         await asyncio.wait({working}, timeout=LOOK_INTERVAL)
     if working.done():
         working.result()
-    return {s.id: problem for s, problem in zip(sections, found, strict=True) if problem}
+    return problems
 
 
 async def _sweep(section: FilesystemSource, opened: Rooms) -> str | None:

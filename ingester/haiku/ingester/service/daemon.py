@@ -11,7 +11,7 @@ from haiku.ingester.api import Reason
 from haiku.ingester.metrics import Metrics
 from haiku.ingester.service import rooms
 from haiku.ingester.service.discovery import Discovery, SourceKeeper
-from haiku.ingester.service.figures import Figures, WorkObserver
+from haiku.ingester.service.figures import Figures, WorkObserver, outage_reasons
 from haiku.ingester.service.reporting import Reports
 from haiku.ingester.service.serving import ControlApi
 from haiku.ingester.service.supervising import Stopped, Supervisor
@@ -48,7 +48,7 @@ class Daemon:
         self._metrics = Metrics()
         self._reports = Reports(self._metrics)
         self._supervisor = Supervisor(self._reports, stop)
-        self._observer = WorkObserver(self._metrics, self._reports)
+        self._observer = WorkObserver(self._metrics)
         #: The worker that runs now; None before and between.
         self._worker: Worker | None = None
 
@@ -84,6 +84,7 @@ class Daemon:
         self._reports.refresh_with(Figures(self._metrics, opened).refresh)
         self._reports.refresh_with(discovery.refresh_metrics)
         self._reports.ask(discovery.reasons)
+        self._reports.ask(lambda: outage_reasons(opened.pipeline.outages))
         self._reports.ready_when(lambda: discovery.settled and not self._stop.requested.is_set())
         async with self._beside("work", lambda: self._work(opened), fatal=True) as working:
             async with AsyncExitStack() as beside:

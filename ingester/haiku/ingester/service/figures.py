@@ -9,36 +9,28 @@ from typing import TYPE_CHECKING
 from haiku.ingester.api import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from haiku.ingester.metrics import Metrics
-    from haiku.ingester.service.reporting import Reports
     from haiku.ingester.service.rooms import Rooms
+    from haiku.ingester.work.outages import Outages
     from haiku.rag.store.changes import Outcome
 
 log = logging.getLogger(__name__)
 
 #: Seconds that item counts may be old: counting a million rows takes a moment.
 COUNTS_AGE = 1.0
-#: Error codes that are about the embedder and not about a document.
-EMBEDDER_CODES = frozenset({"embedder_unavailable", "embedder_refused"})
 
 
 class WorkObserver:
-    """What the work loop tells: into the metrics, and the embedder's state into health."""
+    """What the work loop tells, into the metrics."""
 
-    def __init__(self, metrics: Metrics, reports: Reports) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._reports = reports
 
     def outcome(self, source: str, outcome: str, code: str = "") -> None:
         """An item ended."""
         self._metrics.outcome(source, outcome, code)
-        if code in EMBEDDER_CODES:
-            text = f"texts cannot be embedded ({code}); see `haiku-ingester items --state pending`"
-            self._reports.degrade(Reason(part="embedder", code=code, text=text))
-        elif outcome == "indexed":
-            self._reports.clear("embedder")
 
     def stage(self, name: str, seconds: float) -> None:
         """An item spent so long in a stage."""
@@ -59,6 +51,13 @@ class WorkObserver:
             log.info("committed", extra=extra)
 
 
+def outage_reasons(outages: Outages) -> Iterator[Reason]:
+    """What does not answer, for health."""
+    for outage in outages:
+        text = f"{outage.text}; work waits for it and goes on by itself"
+        yield Reason(part=outage.part, code=outage.code, text=text)
+
+
 class Figures:
     """Brings the figures that are kept elsewhere into the metrics, when somebody asks."""
 
@@ -70,6 +69,7 @@ class Figures:
     async def refresh(self) -> None:
         """Take them over."""
         totals, writer = self._metrics.totals, self._rooms.session.writer
+        self._metrics.outages({outage.part for outage in self._rooms.pipeline.outages})
         totals.embedded_chunks = writer.embedded
         totals.reused_vectors = writer.reused
         totals.upkeep_failures = self._rooms.store.stats.upkeep_errors

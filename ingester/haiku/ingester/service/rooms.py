@@ -14,6 +14,7 @@ from haiku.ingester.items.instance import Instance
 from haiku.ingester.items.items import Items
 from haiku.ingester.service.places import without_own_files
 from haiku.ingester.sources.fs import FolderSource
+from haiku.ingester.work.outages import Outages
 from haiku.ingester.work.pipeline import Pipeline
 from haiku.ingester.work.spool import Spool
 from haiku.ingester.work.worker import Worker
@@ -161,6 +162,7 @@ class Builder:
             spool=spool,
             max_file_size=self._config.app.processing.max_file_size,
             busy_window=group.busy_window,
+            outages=Outages(backoff=self._config.ingester.work.backoff),
         )
 
 

@@ -4,8 +4,8 @@ In: claims of `haiku.ingester.items`, bytes of `haiku.ingester.sources`. Out: ch
 and what became of each claim. Rules: `concurrency` items are under way at once and no more bytes
 than the spool allows; what was fetched existed at one moment; equal bytes and an equal pipeline
 change nothing but the mark; a fault of the content ends the item, a fault of the surroundings
-repeats it; who lost a lease does not commit; an item is acknowledged after its commit, so that a
-crash in between repeats work that then finds its own result.
+repeats it and pauses the rest while it lasts; who lost a lease does not commit; an item is
+acknowledged after its commit, so that a crash in between repeats work that finds its own result.
 """
 
 from typing import TYPE_CHECKING, Any

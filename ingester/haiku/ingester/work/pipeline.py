@@ -9,14 +9,15 @@ from haiku.ingester.exceptions import LeaseLost
 from haiku.ingester.items.model import (
     Action,
     Claim,
-    Deferred,
     Empty,
     Indexed,
+    Postponed,
     Removed,
     Result,
     Retry,
     Skipped,
 )
+from haiku.ingester.work.outages import Outages, part_of
 from haiku.ingester.work.verdicts import verdict, why_empty
 from haiku.rag.exceptions import (
     Conflict,
@@ -61,6 +62,8 @@ class Pipeline:
     busy_window: float | None = None
     #: Seconds a conversion may take while others wait for slow ones.
     slow_after: float = SLOW_AFTER
+    #: What does not answer now, for any item.
+    outages: Outages = field(default_factory=Outages)
     #: What is under way.
     _running: set[Claim] = field(default_factory=set)
 
@@ -82,16 +85,38 @@ class Pipeline:
         except LeaseLost:
             raise
         except ConversionDeferred as error:
-            return Deferred(reason=str(error))
+            return Postponed(code=error.code, reason=str(error), stage="convert", slow=True)
         except SourceUnreadable as error:
             return await self._unreadable(claim, error)
-        except HaikuRAGError as error:
-            result = verdict(error, stage=progress.stage, fingerprint=self.writer.fingerprint)
-            if isinstance(result, Skipped):
-                return await self._skip(claim, result, progress)
-            return result
-        except OSError as error:  # the spool's disk, or the source's
+        except (HaikuRAGError, OSError) as error:
+            return self._outage(error, progress) or await self._own_fault(claim, error, progress)
+
+    def _outage(self, error: HaikuRAGError | OSError, progress: Progress) -> Postponed | None:
+        """The result when what failed is out of order for all items."""
+        part = part_of(error)
+        if part is None:
+            return None
+        code, text = getattr(error, "code", "io"), str(error)
+        pause = self.outages.failed(
+            part,
+            code=code,
+            text=text,
+            began=progress.started,
+            after=getattr(error, "retry_after", None),
+        )
+        if pause is None:
+            return None
+        return Postponed(code=code, reason=text, stage=progress.stage, after=pause)
+
+    async def _own_fault(
+        self, claim: Claim, error: HaikuRAGError | OSError, progress: Progress
+    ) -> Result:
+        if isinstance(error, OSError):  # of the spool's disk
             return Retry(code="io", reason=str(error), stage=progress.stage)
+        result = verdict(error, stage=progress.stage, fingerprint=self.writer.fingerprint)
+        if isinstance(result, Skipped):
+            return await self._skip(claim, result, progress)
+        return result
 
     async def _act(self, claim: Claim, progress: Progress) -> Result:
         if claim.action == Action.REMOVE:
@@ -118,6 +143,7 @@ class Pipeline:
         async with self.spool.reserve(room) as place:
             with progress.at("fetch"):
                 fetched = await _fetch(source, claim, place)
+            self.outages.served("spool")
             known = await self._known(claim, fetched, progress)
             if known is not None:
                 return known
@@ -128,6 +154,7 @@ class Pipeline:
                     declared=fetched.declared_type,
                     patience=None if claim.slow else self.slow_after,
                 )
+            self.outages.served("workers")
         return await self._write(claim, fetched, prepared, progress)
 
     async def _known(self, claim: Claim, fetched: Fetched, progress: Progress) -> Result | None:
@@ -155,6 +182,8 @@ class Pipeline:
     ) -> Result:
         with progress.at("embed"):
             revision = await self.writer.revise(prepared)
+        if prepared.chunks:
+            self.outages.served("embedder")
         change = Put(
             uri=claim.uri,
             revision=revision,
@@ -230,6 +259,7 @@ class Pipeline:
         with progress.at("commit"):
             patience = self.busy_window if len(self._running) > FEW else None
             outcome = await self.committer.submit(change, size=size, claim=claim, patience=patience)
+        self.outages.served("store")
         if outcome.result == "dropped":
             raise LeaseLost(f"{claim.uri} was taken over by another instance; not committed")
         return outcome

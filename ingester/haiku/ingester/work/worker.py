@@ -64,6 +64,8 @@ class Worker:
         self._group = group or GroupConfig()
         self._observer = observer or Silent()
         self._tasks: dict[asyncio.Task[None], Claim] = {}
+        #: The item begun last.
+        self._trial: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._slot = asyncio.Event()
         #: Claim → how far it has come, of what is under way.
@@ -95,8 +97,10 @@ class Worker:
 
     async def _step(self) -> None:
         free = await self._free_slots()
-        if not free:
+        if not free or await self._held_up():
             return
+        if self._pipeline.outages.failures:
+            free = 1
         try:
             claims = await self._items.claim(free, self._pipeline.sources, slow=self._slow)
             self._begin(claims)
@@ -105,6 +109,17 @@ class Worker:
         except ItemsUnavailable as error:
             log.warning("no items can be claimed: %s", error)
             await self._sleep(POLL_INTERVAL)
+
+    async def _held_up(self) -> bool:
+        """Wait while an outage lasts; then for the one item that tries whether it is over."""
+        outages = self._pipeline.outages
+        if outages.pause > 0:
+            await self._sleep(outages.pause)
+            return True
+        trying = outages.failures and self._trial is not None and not self._trial.done()
+        if trying:
+            await self._wait_for_slot()
+        return bool(trying)
 
     async def _free_slots(self) -> int:
         """How many items may be begun: at once when half of the slots are free, else soon."""
@@ -166,6 +181,7 @@ class Worker:
         for claim in claims:
             task = asyncio.create_task(self._one(claim), name=f"item {claim.uri}")
             self._tasks[task] = claim
+            self._trial = task
             task.add_done_callback(self._ended)
         self._observer.working(len(self._tasks))
 
