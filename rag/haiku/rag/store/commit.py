@@ -107,8 +107,11 @@ class Committer:
         )
 
     def _read(self, group: _Group) -> tuple[Any, Base]:
+        """The rows of the newest version; those of the last look when there was no commit since."""
         meta = self._tables.latest(schema.META)
-        return meta, reading.base(meta, group.uris, group.wanted_ids)
+        if group.seen is None or group.seen[0] != meta.version:
+            group.seen = meta.version, reading.base(meta, group.uris, group.wanted_ids)
+        return meta, group.seen[1]
 
     async def _append(self, group: _Group, missing: Mapping[int, str]) -> None:
         self._stats.appended_again += sum(index in group.appended for index in missing)
@@ -216,6 +219,8 @@ class _Group:
         self._new_ids = [ids.new_id() for _ in changes]
         self.uris = sorted(planning.uris_of(changes))
         self.wanted_ids = sorted({c.id for c in changes if isinstance(c, Put) and c.id})
+        #: A version of `document_meta`, and the group's rows in it.
+        self.seen: tuple[int, Base] | None = None
         self.appended: dict[int, Appended] = {}
         #: `row_version` of the head row that the last merge tried to write.
         self.token: str | None = None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 from haiku.rag import ids, uris
 from haiku.rag.exceptions import DatabaseExists, DatabaseNotFound, ReadOnly, StoreError
-from haiku.rag.store import indexes, legs, migrations, reading, records, schema, settings
+from haiku.rag.store import indexes, legs, migrations, reading, records, schema, settings, sql
 from haiku.rag.store.commit import Committer
+from haiku.rag.store.finding import Finder
 from haiku.rag.store.info import StoreInfo, StoreStats
 from haiku.rag.store.snapshot import Snapshot
 from haiku.rag.store.tables import Tables, create_table, locate, open_table, table_exists
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from haiku.rag.config.models import StorageConfig
     from haiku.rag.records import EmbeddingIdentity
-    from haiku.rag.store.changes import Change, Outcome
+    from haiku.rag.store.changes import Change, Outcome, Row
     from haiku.rag.store.commit import Step, StillMine
     from haiku.rag.store.info import UpkeepReport
 
@@ -56,6 +57,8 @@ class Store:
             tables, self._threads, found.identity, config.collect_after, self.stats
         )
         self._upkeep = Upkeep(tables, self._threads, self._committer, config, self.stats)
+        self._by_uri = Finder("uri")
+        self._by_hash = Finder("text_hash")
         self._upkeep_task: asyncio.Task[UpkeepReport] | None = None
 
     @classmethod
@@ -156,6 +159,21 @@ class Store:
         self._schedule_upkeep()
         return outcomes
 
+    async def row(self, uri: str) -> Row | None:
+        """The live document at a URI as the last commit of any process left it.
+
+        What `snapshot().get_by_uri` gives, at a tenth of the cost while many commits are made.
+        """
+        if not uri:
+            return None
+
+        def look() -> Row | None:
+            meta = self._tables.latest(schema.META)
+            found = self._by_uri.find(meta, [sql.clean_uri(uri)], records.ROW_COLUMNS, reading.LIVE)
+            return records.load_row(found.to_pylist()[0]) if found.num_rows else None
+
+        return await self._threads.run(look)
+
     async def known_vectors(self, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors already stored, by `EmbeddingIdentity.text_hash`; unknown ones are left out."""
         if not hashes:
@@ -163,7 +181,8 @@ class Store:
 
         def look() -> dict[str, NDArray[np.float32]]:
             wanted = list(dict.fromkeys(hashes))
-            return legs.known_vectors(self._tables.latest(schema.CHUNKS), wanted)
+            chunks = self._tables.latest(schema.CHUNKS)
+            return legs.known_vectors(chunks, self._by_hash, wanted)
 
         return await self._threads.run(look)
 

@@ -71,6 +71,12 @@ def coverage(dataset: Any, table: str) -> list[IndexCoverage]:
     return found
 
 
+def covered(dataset: Any, column: str) -> set[int]:
+    """The fragments that the index of a column covers; none when there is no index."""
+    indexes = (i for i in dataset.describe_indices() if column in i.field_names)
+    return {fragment for index in indexes for fragment in _fragments(index)}
+
+
 def backlog(dataset: Any) -> Backlog:
     """What is outside at least one index."""
     covered = [_fragments(index) for index in dataset.describe_indices()]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from haiku.rag.store.finding import Finder
     from haiku.rag.store.tables import View
 
     #: Fetches the best `k` chunks under a filter: chunk columns and a score column, best first.
@@ -148,15 +149,12 @@ def _best_first(hit: Hit) -> tuple[float, str]:
     return -hit.score, hit.chunk.id
 
 
-def known_vectors(chunks: Any, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+def known_vectors(
+    chunks: Any, hashes: Finder, wanted: Sequence[str]
+) -> dict[str, NDArray[np.float32]]:
     """The vectors stored under text hashes, by hash."""
-    known: dict[str, NDArray[np.float32]] = {}
-    for part in sql.parts(hashes):
-        table = chunks.to_table(
-            columns=["text_hash", "vector"], filter=sql.within("text_hash", part)
-        )
-        known.update(zip(table["text_hash"].to_pylist(), vectors_of(table), strict=True))
-    return known
+    table = hashes.find(chunks, wanted, ["text_hash", "vector"])
+    return dict(zip(table["text_hash"].to_pylist(), vectors_of(table), strict=True))
 
 
 def vectors_of(table: pa.Table) -> NDArray[np.float32]:

@@ -124,6 +124,8 @@ class Tables:
         self._grace = collect_after / 2
         self._lock = threading.Lock()
         self._datasets: dict[str, Any] = {}
+        #: Tables that stay at the version they are at.
+        self._fixed: frozenset[str] = frozenset()
         self._view: View | None = None
 
     def latest(self, table: str) -> Any:
@@ -154,6 +156,17 @@ class Tables:
                 view = self._view = self._take(started)
             return view
 
+    def newest(self) -> View:
+        """A view none of whose versions is older than this call."""
+        with self._lock:
+            return self._take(clock())
+
+    def fix(self, datasets: Mapping[str, Any]) -> None:
+        """From now on give these tables as they are, whatever is committed."""
+        with self._lock:
+            self._datasets.update(datasets)
+            self._fixed = frozenset(datasets)
+
     def _take(self, started: float) -> View:
         while True:
             datasets = {table: self._latest(table) for table in schema.READ}
@@ -163,6 +176,8 @@ class Tables:
 
     def _latest(self, table: str) -> Any:
         known = self._datasets.get(table)
+        if known is not None and table in self._fixed:
+            return known
         found = open_table(self.database, table) if known is None else latest(known)
         self._datasets[table] = found
         return found
