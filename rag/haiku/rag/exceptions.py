@@ -10,6 +10,10 @@
     │   ├── DocumentNotFound         no document has that id or URI
     │   ├── IdentityMismatch         the embedder is not the one the vectors came from
     │   ├── SchemaMismatch           the database is older or newer than this program
+    │   ├── TagExists                a tag of that name is there already, perhaps a partial one
+    │   ├── TagNotFound              no tag has that name
+    │   ├── TagUnusable              a partial tag names no state
+    │   ├── StateNotKept             that version or time is not kept, or was cleaned up
     │   ├── Conflict        (retry)  another writer changed the document first
     │   └── StoreBusy       (retry)  the commit kept losing against other writers
     ├── SourceError
@@ -101,6 +105,30 @@ class SchemaMismatch(StoreError):
     """The database was written by a version this program cannot read or write."""
 
     code = "schema"
+
+
+class TagExists(StoreError):
+    """A tag of that name is there already, perhaps a partial one."""
+
+    code = "tag_exists"
+
+
+class TagNotFound(StoreError):
+    """No tag has that name."""
+
+    code = "tag_not_found"
+
+
+class TagUnusable(StoreError):
+    """The tag is missing on some tables and names no state that could be read or restored."""
+
+    code = "tag_partial"
+
+
+class StateNotKept(StoreError):
+    """The version or time that was asked for is not kept any more, or never was."""
+
+    code = "not_kept"
 
 
 class Conflict(StoreError):

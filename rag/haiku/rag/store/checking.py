@@ -53,9 +53,7 @@ def rows(dataset: Any, revisions: pa.Array) -> NDArray[np.int64]:
     if len(revisions) <= FEW:
         filters = [sql.within("revision", part) for part in sql.parts(revisions.to_pylist())]
     for condition in filters:
-        batches = dataset.to_batches(
-            columns=["revision"], filter=condition, batch_size=BATCH_ROWS
-        )
+        batches = dataset.to_batches(columns=["revision"], filter=condition, batch_size=BATCH_ROWS)
         for batch in batches:
             place = pc.index_in(batch["revision"], value_set=revisions).drop_null()
             found += np.bincount(place.to_numpy(), minlength=len(revisions))

@@ -98,13 +98,17 @@ class Committer:
             await self.step("merge")
             if await self._merge(meta, base, group):
                 return group.outcomes()
-            self._stats.lost_races += 1
             lost += 1
-            await asyncio.sleep(random.uniform(0, min(WAIT_MOST, WAIT_STEP * lost)))
+            await self.lost(lost)
         raise StoreBusy(
             f"{self._tables.database}: the commit of {len(group.changes)} changes lost against "
             f"other writers {lost} times; nothing of it is visible, try again"
         )
+
+    async def lost(self, times: int) -> None:
+        """Count a lost race, the `times`th of one commit, and wait a moment."""
+        self._stats.lost_races += 1
+        await asyncio.sleep(random.uniform(0, min(WAIT_MOST, WAIT_STEP * times)))
 
     def _read(self, group: _Group) -> tuple[Any, Base]:
         """The rows of the newest version; those of the last look when there was no commit since."""
@@ -117,9 +121,7 @@ class Committer:
         self._stats.appended_again += sum(index in group.appended for index in missing)
         started = clock()
         names = {index: ids.new_id() for index in missing}
-        versions = await self._append_tables(
-            await self._threads.run(self._gather, group, missing, names)
-        )
+        versions = await self.append(await self._threads.run(self._gather, group, missing, names))
         for index, document_id in missing.items():
             group.appended[index] = planning.Appended(
                 document_id=document_id, revision=names[index], versions=versions, at=started
@@ -133,7 +135,8 @@ class Committer:
             rows.add(document_id, names[index], group.put(index).revision)
         return rows.tables()
 
-    async def _append_tables(self, tables: Mapping[str, Any]) -> records.Versions:
+    async def append(self, tables: Mapping[str, Any]) -> records.Versions:
+        """Append rows to each appended table: Arrow tables, or readers that stream them."""
         versions = {}
         for table in schema.APPENDED:
             await self.step(f"append {table}")
@@ -150,7 +153,7 @@ class Committer:
         import lance
 
         dataset = self._tables.latest(table)
-        if rows.num_rows:
+        if getattr(rows, "num_rows", True):  # a reader does not tell
             try:
                 dataset = lance.write_dataset(rows, dataset, mode="append")
             except OSError as error:
@@ -174,8 +177,17 @@ class Committer:
         group.token = ids.new_token()
         head = replace(base.head, row_version=group.token)
         written = [group.plan.records[uri] for uri in sorted(group.plan.written)]
-        rows = records.meta_table(written, head, group.now)
-        won = await self._threads.finish(self._merge_rows, meta, rows, group.token)
+        return await self.merge(meta, records.meta_table(written, head, group.now), head)
+
+    async def merge(self, meta: Any, rows: Any, head: records.Head) -> bool:
+        """Commit rows, `head` among them, computed from the version that `meta` is opened at.
+
+        False when somebody has committed since: nothing was written.
+
+        Raises:
+            StoreError: the storage failed; nothing was written.
+        """
+        won = await self._threads.finish(self._merge_rows, meta, rows, head.row_version)
         await self.step("merged")
         if won:
             self._stats.commits += 1

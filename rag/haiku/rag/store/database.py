@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING, Self
 
 from haiku.rag import ids, uris
 from haiku.rag.exceptions import DatabaseExists, DatabaseNotFound, ReadOnly, StoreError
-from haiku.rag.store import indexes, legs, migrations, reading, records, schema, settings, sql
+from haiku.rag.store import (
+    history,
+    indexes,
+    legs,
+    migrations,
+    reading,
+    records,
+    schema,
+    settings,
+    sql,
+    travel,
+)
 from haiku.rag.store.commit import Committer
 from haiku.rag.store.finding import Finder
 from haiku.rag.store.info import StoreInfo, StoreStats
+from haiku.rag.store.restoring import Restorer
 from haiku.rag.store.snapshot import Snapshot
 from haiku.rag.store.tables import Tables, create_table, locate, open_table, table_exists
+from haiku.rag.store.tags import Tags
 from haiku.rag.store.threads import Threads
 from haiku.rag.store.upkeep import Upkeep
 
@@ -31,6 +44,7 @@ if TYPE_CHECKING:
     from haiku.rag.store.changes import Change, Outcome, Row
     from haiku.rag.store.commit import Step, StillMine
     from haiku.rag.store.info import UpkeepReport
+    from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
 
 
 class Store:
@@ -51,11 +65,13 @@ class Store:
         #: Counters since the store was opened.
         self.stats = StoreStats()
         self._settings = found
+        self._config = config
         self._tables = tables
         self._threads = Threads()
         self._committer = Committer(
             tables, self._threads, found.identity, config.collect_after, self.stats
         )
+        self._tags = Tags(tables, self._threads, self._committer)
         self._upkeep = Upkeep(tables, self._threads, self._committer, config, self.stats)
         self._by_uri = Finder("uri")
         self._by_hash = Finder("text_hash")
@@ -83,20 +99,28 @@ class Store:
         *,
         identity: EmbeddingIdentity | None = None,
         read_only: bool = False,
+        as_of: AsOf | None = None,
     ) -> Self:
         """Open a database; nothing is ever created. For writing, an older one is migrated.
 
         Args:
             path: a local path, or a URI such as `s3://…`.
             identity: the embedder in use; None when no vectors are made or searched.
+            read_only: refuse to commit.
+            as_of: a state of the past, for reading: a tag, a version of `document_meta`, or the
+                last commit that is not after a time. It stays readable while it is kept.
 
         Raises:
             DatabaseNotFound: there is none.
+            TagNotFound, TagUnusable, StateNotKept: there is no such state; see `travel.at`.
             SchemaMismatch: it is older or newer than this program can use.
             IdentityMismatch: its vectors come from another embedder than `identity`.
             StoreError: it is damaged, or not a database of ours.
         """
         tables = Tables(locate(path), config.collect_after)
+        if as_of is not None:
+            read_only = True
+            tables.fix(await asyncio.to_thread(travel.at, tables.database, as_of))
         found = await asyncio.to_thread(_open, tables, identity, read_only)
         return cls(tables, found, config, read_only=read_only)
 
@@ -185,6 +209,58 @@ class Store:
             return legs.known_vectors(chunks, self._by_hash, wanted)
 
         return await self._threads.run(look)
+
+    async def create_tag(self, name: str) -> Tag:
+        """Name the state of this moment, while other processes may go on writing.
+
+        Raises:
+            ReadOnly: the store is open for reading only.
+            TagExists: there is one of that name, perhaps a partial one.
+            StoreError: the name is not allowed, or the storage failed; nothing is left behind.
+            StoreBusy: versions were cleaned up meanwhile, each time it was tried.
+        """
+        self._writable("create a tag")
+        return await self._tags.create(name)
+
+    async def list_tags(self) -> list[Tag]:
+        """Every tag, the oldest first; partial ones too."""
+        return await self._tags.all()
+
+    async def delete_tag(self, name: str) -> Tag:
+        """Delete a tag, also a partial one, and return what it was.
+
+        Raises:
+            ReadOnly: the store is open for reading only.
+            TagNotFound: there is none.
+        """
+        self._writable("delete a tag")
+        return await self._tags.delete(name)
+
+    async def restore_tag(self, name: str) -> RestoreReport:
+        """Make the state that a tag names today's, in one commit; tag today's state before.
+
+        Ids, contents, titles, metadata, owners and times are as tagged; nothing is converted or
+        embedded. Other processes may go on writing: what they commit before is in the safety
+        tag, what they commit after stays.
+
+        Raises:
+            ReadOnly: the store is open for reading only.
+            TagNotFound: there is none.
+            TagUnusable: the tag is partial.
+            IdentityMismatch, SchemaMismatch: the tagged rows would not fit beside today's.
+            StoreBusy: other writers were faster too often; nothing was changed.
+            StoreError: the storage failed; nothing was changed.
+        """
+        self._writable("restore a tag")
+        report = await Restorer(
+            self._tables, self._threads, self._committer, self._config.collect_after
+        ).restore(name)
+        self._schedule_upkeep()
+        return report
+
+    async def history(self, limit: int = 20) -> list[HistoryEntry]:
+        """The newest commits whose states are kept, the newest first."""
+        return await self._threads.run(history.entries, self.path, limit)
 
     async def upkeep(self) -> UpkeepReport:
         """Compact `document_meta` and bring indexes up to date, where due. Never raises for it.

@@ -116,10 +116,8 @@ def chunks(table: Any, revision: str, vectors: bool) -> list[StoredChunk]:
     return list(revisions.load_chunks(found.sort_by("order")))
 
 
-def chunk(table: Any, chunk_id: str) -> StoredChunk | None:
-    """The chunk with an id, of whatever revision."""
+def chunks_with_id(table: Any, chunk_id: str) -> list[StoredChunk]:
+    """The chunks with an id: one a revision, and a restored revision has those of its original."""
     columns = list(revisions.CHUNK_COLUMNS)
-    found = revisions.load_chunks(
-        table.to_table(columns=columns, filter=sql.equals("id", chunk_id))
-    )
-    return found[0] if found else None
+    found = table.to_table(columns=columns, filter=sql.equals("id", chunk_id))
+    return list(revisions.load_chunks(found))

@@ -129,6 +129,14 @@ def meta_table(records: Iterable[Record], head: Head, now: datetime) -> pa.Table
     return pa.Table.from_pylist([*rows, _dump_head(head, now)], schema=schema.meta())
 
 
+def record_table(records: Iterable[Record], now: datetime) -> pa.Table:
+    """The rows of a part of a commit, without the head row."""
+    import pyarrow as pa
+
+    rows = [_dump_record(record, now) for record in records]
+    return pa.Table.from_pylist(rows, schema=schema.meta())
+
+
 def _dump_record(record: Record, now: datetime) -> dict[str, Any]:
     row, versions = record.row, record.versions
     return {

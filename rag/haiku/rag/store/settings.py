@@ -111,6 +111,28 @@ def check_identity(found: EmbeddingIdentity, wanted: EmbeddingIdentity, database
         )
 
 
+def check_restorable(then: Settings, now: Settings, tag: str) -> None:
+    """Refuse a tagged state whose rows would not fit beside today's.
+
+    Raises:
+        IdentityMismatch, SchemaMismatch: the message says how to get at it.
+    """
+    way_out = (
+        f"read it with `--as-of {tag}`, or copy the database's folder, and work on the copy with "
+        "the program and the embedder of that time"
+    )
+    if then.identity != now.identity:
+        raise IdentityMismatch(
+            f"the state tagged {tag} holds vectors of {then.identity}, the database those of "
+            f"{now.identity} now; it cannot be restored: {way_out}"
+        )
+    if then.schema_version != now.schema_version:
+        raise SchemaMismatch(
+            f"the state tagged {tag} has schema version {then.schema_version}, the database "
+            f"{now.schema_version} now; it cannot be restored: {way_out}"
+        )
+
+
 def write(dataset: Any, values: Mapping[str, str]) -> bool:
     """Replace the settings that were read from `dataset`; False when somebody was faster.
 

@@ -114,11 +114,12 @@ class Snapshot:
 
     async def chunk(self, chunk_id: str) -> StoredChunk | None:
         """The chunk with an id, if its revision is live."""
-        chunk = await self._run(reading.chunk, self._view.datasets[schema.CHUNKS], chunk_id)
-        if chunk is None:
-            return None
-        live = await self._run(reading.rows_in, self._view.meta, "revision", [chunk.revision])
-        return chunk if live else None
+        chunks = self._view.datasets[schema.CHUNKS]
+        found = await self._run(reading.chunks_with_id, chunks, chunk_id)
+        named = [chunk.revision for chunk in found]
+        live = await self._run(reading.rows_in, self._view.meta, "revision", named)
+        wanted = {row.revision for row in live}
+        return next((chunk for chunk in found if chunk.revision in wanted), None)
 
     async def vector_search(
         self, vector: NDArray[np.float32], limit: int, where: str | None = None

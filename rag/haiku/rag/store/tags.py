@@ -39,11 +39,7 @@ def check_name(name: str) -> None:
     Raises:
         StoreError: the message says what a name may be.
     """
-    if (
-        len(name) > LONGEST
-        or not _NAME.fullmatch(name)
-        or name.endswith((".", ".lock"))
-    ):
+    if len(name) > LONGEST or not _NAME.fullmatch(name) or name.endswith((".", ".lock")):
         raise StoreError(
             f"{name!r} cannot be the name of a tag: use letters from a to z, digits, '.', '-' and "
             f"'_', {LONGEST} at most, beginning with a letter, a digit or '_', with no two dots "

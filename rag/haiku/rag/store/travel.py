@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from haiku.rag.exceptions import StateNotKept
+from haiku.rag.exceptions import StateNotKept, TagNotFound
 from haiku.rag.store import checking, reading, schema, sql, tags
 from haiku.rag.store.tables import open_table
 
@@ -54,9 +54,9 @@ def at(database: str, as_of: AsOf) -> dict[str, Any]:
             datasets = _around(database, _meta_at(database, meta, version, moment))
         whole = checking.complete(datasets)
     except (OSError, ValueError) as error:
-        raise _not_kept(database, f"{as_of}: its data was cleaned up ({error})") from error
+        raise _not_kept(database, f"the data of {as_of} any more") from error
     if not whole:
-        raise _not_kept(database, f"{as_of}: documents of that state were collected")
+        raise _not_kept(database, f"all documents of {as_of} any more")
     return datasets
 
 
@@ -75,7 +75,10 @@ def _parse(database: str, as_of: AsOf) -> tuple[Tag | None, int | None, datetime
     try:
         moment = datetime.fromisoformat(as_of)
     except ValueError:
-        return tags.usable(database, as_of), None, None  # which says that there is none
+        raise TagNotFound(
+            f"{as_of!r} is no tag of {database}, no version number and no time such as "
+            "2026-01-31T18:00Z; see `haiku-rag tag list` and `haiku-rag history`"
+        ) from None
     return None, None, moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -108,13 +111,14 @@ def committed_at(meta: Any) -> datetime:
     """When the commit was made that left `document_meta` like this."""
     table = meta.to_table(columns=["committed_at"], filter=sql.equals("uri", schema.HEAD))
     moment: datetime = table["committed_at"][0].as_py()
-    return moment
+    return moment.astimezone(UTC)
 
 
 def _around(database: str, meta: Any) -> dict[str, Any]:
     """The other tables at the oldest kept versions in which the live rows' revisions can be."""
     needed = meta.to_table(columns=list(_APPENDED_IN.values()), filter=reading.LIVE)
-    found = {schema.META: meta}
+    # Settings change when the layout does, which no state survives but by a tag.
+    found = {schema.META: meta, schema.SETTINGS: open_table(database, schema.SETTINGS)}
     for table, column in _APPENDED_IN.items():
         dataset = open_table(database, table)
         least = pc.max(needed[column]).as_py() or 0
