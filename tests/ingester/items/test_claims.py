@@ -262,3 +262,25 @@ async def test_a_cancelled_finish_is_carried_out(items: Items, success, steps: i
     await asyncio.gather(task, return_exceptions=True)
     await items.close()
     assert await items.still_held([claim]) == [False]
+
+
+async def test_waiting_ends_when_another_process_writes(items: Items, open_items):
+    other = await open_items("two")
+    assert await items.claim(1) == []
+    waiting = asyncio.create_task(items.wait(0.02))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await fill(other, "a", 1)
+    await asyncio.wait_for(waiting, 5)
+    assert len(await items.claim(1)) == 1
+
+
+async def test_waiting_ends_when_another_instances_lease_lapses(items: Items, open_items, clock):
+    other = await open_items("two")
+    await fill(items, "a", 1)
+    assert len(await other.claim(1)) == 1
+    assert await items.claim(1) == []
+    clock.now += 59.9
+    await asyncio.wait_for(items.wait(30), 5)
+    clock.now += 0.2
+    assert len(await items.claim(1)) == 1

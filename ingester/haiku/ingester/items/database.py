@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from haiku.ingester.exceptions import ItemsUnavailable, NotKnown
 from haiku.ingester.items import tables
+from haiku.ingester.items.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,8 +39,9 @@ BUSY_TIMEOUT = 30.0  # seconds that a write waits for another process's
 class Database:
     """An open items database."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, witness: Witness) -> None:
         self._engine = engine
+        self._witness = witness
         self._turn = asyncio.Lock()
         self._under_way: set[asyncio.Task[Any]] = set()
         self.name = engine.url.render_as_string(hide_password=True)
@@ -58,10 +60,11 @@ class Database:
         """
         parsed = _parse(url)
         _prepare_file(parsed, create)
-        database = cls(_engine(parsed))
+        database = cls(_engine(parsed), Witness(None))
         try:
             if not await database.read(_is_current):
                 await database.write(_migrate)
+            database._witness = Witness(_file(parsed))
         except BaseException:
             await database.close()
             raise
@@ -71,7 +74,12 @@ class Database:
         """Let writes that were begun end, then close the connections."""
         while self._under_way:
             await asyncio.wait(self._under_way)
+        self._witness.close()
         await self._engine.dispose()
+
+    def written(self) -> int | None:
+        """Changes with every commit of any process; None: that cannot be told."""
+        return self._witness.token()
 
     async def read(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Run `work` on a connection of its own. Raises ItemsUnavailable."""
@@ -126,11 +134,19 @@ def _parse(url: str) -> URL:
     return parsed.set(drivername="sqlite+aiosqlite") if parsed.drivername == "sqlite" else parsed
 
 
+def _file(url: URL) -> str | None:
+    """The file of a SQLite database that is one."""
+    if url.get_backend_name() != "sqlite" or url.database == ":memory:":
+        return None
+    return url.database or None
+
+
 def _prepare_file(url: URL, create: bool) -> None:
     """Make the folder of a SQLite file, or refuse when the file must be there already."""
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+    name = _file(url)
+    if name is None:
         return
-    file = Path(url.database)
+    file = Path(name)
     if not create and not file.exists():
         raise NotKnown(f"no items database at {file}; has the daemon run here before?")
     try:

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 #: States in which something is still to be done.
 OPEN = (State.PENDING, State.WORKING, State.GONE)
 
+#: Seconds after which a claim is tried though nothing is known to have happened.
+LOOK_ANYWAY = 30.0
+
 
 class Items:
     """One row per (source, uri): queue, sync state and failed list.
@@ -62,6 +65,11 @@ class Items:
         self._clock = clock
         self._turns = claiming.Turns()
         self._news = asyncio.Event()
+        #: What the database's witness and the clock said at the last claim, and the witness at the
+        #: last look for requests of these sources.
+        self._claimed_at: int | None = None
+        self._claimed_now = 0.0
+        self._asked_at: tuple[int | None, frozenset[str]] = (None, frozenset())
         self._finisher = finishing.Finisher(database, config, clock, self._news)
         #: The owner of this object's claims.
         self.instance = instance
@@ -176,8 +184,9 @@ class Items:
         attempt is counted now, before any work. Claims whose lease lapsed are taken first.
         """
         self._news.clear()
+        self._claimed_at = self._database.written()
         claims: list[Claim] = []
-        now = self._clock()
+        now = self._claimed_now = self._clock()
 
         async def take(connection: AsyncConnection) -> None:
             claims[:] = await claiming.claim(
@@ -235,19 +244,25 @@ class Items:
         self._news.set()
         return count
 
-    async def wait(self, timeout: float) -> None:
-        """Until there may be work: news in this process, the next due time, or `timeout` seconds.
+    async def wait(self, interval: float) -> None:
+        """Until there may be work since the last claim.
 
-        What other processes write is not noticed; keep `timeout` as short as that may wait.
+        That is: news in this process, the next due time, a lease that lapses, or a write of
+        another process, looked for every `interval` seconds; and now and then in any case.
         """
-        now = self._clock()
-        due = await self._database.read(lambda c: listing.next_due(c, now))
-        delay = timeout if due is None else min(timeout, max(0.0, due - now))
-        try:
-            async with asyncio.timeout(delay):
-                await self._news.wait()
-        except TimeoutError:
-            pass
+        loop = asyncio.get_running_loop()
+        due = await self._database.read(lambda c: listing.next_due(c, self._claimed_now))
+        left = LOOK_ANYWAY if due is None else due - self._clock()
+        ends = loop.time() + min(LOOK_ANYWAY, left)
+        while (left := ends - loop.time()) > 0:
+            try:
+                async with asyncio.timeout(min(interval, left)):
+                    await self._news.wait()
+                    return
+            except TimeoutError:
+                written = self._database.written()
+                if written is None or written != self._claimed_at:
+                    return
 
     # --- questions and requests of people
 
@@ -366,6 +381,10 @@ class Items:
 
     async def take_requests(self, sources: Collection[str]) -> Sequence[Request]:
         """What was asked for these sources, oldest first; each is handed out once."""
+        written = self._database.written()
+        if written is not None and self._asked_at == (written, frozenset(sources)):
+            return []
+        self._asked_at = written, frozenset(sources)
         if not await self._database.read(records.has_requests):
             return []
         return await self._database.write(lambda c: records.take_requests(c, sources))

@@ -151,13 +151,16 @@ async def oldest_waiting(connection: AsyncConnection) -> dict[str, float]:
     return {row.source_id: row.since for row in await connection.execute(statement)}
 
 
-async def next_due(connection: AsyncConnection, now: float) -> float | None:
-    """When the next item that waits for another attempt is due, epoch seconds."""
-    statement = select(func.min(items.c.next_attempt_at)).where(
-        items.c.state.in_((State.PENDING, State.GONE)), items.c.next_attempt_at > now
+async def next_due(connection: AsyncConnection, after: float) -> float | None:
+    """When, after a time, the next item is due or the next lease lapses; epoch seconds."""
+    attempt = select(func.min(items.c.next_attempt_at)).where(
+        items.c.state.in_((State.PENDING, State.GONE)), items.c.next_attempt_at > after
     )
-    due: float | None = await connection.scalar(statement)
-    return due
+    lease = select(func.min(items.c.lease_until)).where(
+        items.c.state == State.WORKING, items.c.lease_until > after
+    )
+    due = [await connection.scalar(statement) for statement in (attempt, lease)]
+    return min((time for time in due if time is not None), default=None)
 
 
 async def retry(
