@@ -80,3 +80,29 @@ async def check(snapshot: Snapshot) -> dict[str, str]:
 async def contents(store: Store) -> dict[str, str]:
     """`check` on the newest snapshot."""
     return await check(await store.snapshot())
+
+
+async def dump(snapshot: Snapshot) -> dict[str, Any]:
+    """URI → everything readers can see of a document, to the byte, but not its revision's name."""
+    tables = {
+        table: dataset.to_table().to_pylist()
+        for table, dataset in snapshot._view.datasets.items()
+        if table != schema.META
+    }
+    own = ("revision", "row_version")
+    found = {}
+    for row in await snapshot.rows():
+        parts = {
+            table: sorted(
+                (
+                    {name: value for name, value in data.items() if name != "revision"}
+                    for data in rows
+                    if data["revision"] == row.revision
+                ),
+                key=lambda data: data.get("order", 0),
+            )
+            for table, rows in tables.items()
+        }
+        fields = {n: getattr(row, n) for n in type(row).__dataclass_fields__ if n not in own}
+        found[row.uri] = {"row": fields, **parts}
+    return found

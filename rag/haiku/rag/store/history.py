@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag.store import reading, schema, sql, tags, travel
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from haiku.rag.store.records import Head
+
+_log = logging.getLogger(__name__)
 
 _COLUMNS = ["uri", "id", "state", "revision", "row_version"]
 
@@ -36,17 +40,19 @@ def entries(database: str, limit: int) -> list[HistoryEntry]:
     for tag in tags.read_all(database):
         if schema.META in tag.versions:
             tagged.setdefault(tag.versions[schema.META], []).append(tag.name)
-    found: list[HistoryEntry] = []
-    if limit < 1:
-        return found
-    states = _states(open_table(database, schema.META))
+    told = _told(_states(open_table(database, schema.META)), tagged)
+    return list(islice(told, max(0, limit)))
+
+
+def _told(states: Iterator[_State], tagged: Mapping[int, Sequence[str]]) -> Iterator[HistoryEntry]:
     state = next(states)
-    for before in states:
-        found.append(_entry(state, before, tagged))
-        if len(found) == limit:
-            return found
-        state = before
-    return [*found, _entry(state, None, tagged)]
+    for before in chain(states, [None]):
+        try:
+            yield _entry(state, before, tagged)
+        except (OSError, ValueError):  # cleaned up meanwhile
+            _log.debug("version %s is not kept any more", state.versions[0])
+        if before is not None:
+            state = before
 
 
 def _states(meta: Any) -> Iterator[_State]:

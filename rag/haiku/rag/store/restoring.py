@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from haiku.rag import ids
-from haiku.rag.exceptions import StoreBusy, StoreError
+from haiku.rag.exceptions import StoreBusy, StoreError, TagExists
 from haiku.rag.store import checking, commit, copying, reading, records, schema, settings, sql, tags
 from haiku.rag.store.states import RestoreReport
 from haiku.rag.store.tables import open_table
@@ -88,11 +88,13 @@ class Restorer:
         settings.check_restorable(then, now, name)
 
     async def _safety_tag(self) -> str:
-        now = datetime.now(UTC)
-        there = {tag.name for tag in await self._tags.all()}
-        base = f"before-restore-{now:%Y%m%dT%H%M%SZ}"
-        name = next(n for n in _names(base) if n not in there)
-        return (await self._tags.create(name)).name
+        base = f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        for name in chain([base], (f"{base}-{number}" for number in count(2))):
+            try:
+                return (await self._tags.create(name)).name
+            except TagExists:  # another restore of this second
+                continue
+        raise AssertionError("names never run out")
 
     async def _restore(self, state: Mapping[str, Any]) -> dict[str, int]:
         work = _Work(state)
@@ -293,9 +295,3 @@ class _Work:
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
-
-
-def _names(base: str) -> Iterator[str]:
-    """`base`, then `base-2`, `base-3`, …"""
-    yield base
-    yield from (f"{base}-{number}" for number in count(2))

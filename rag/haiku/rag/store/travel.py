@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from haiku.rag.exceptions import StateNotKept, TagNotFound
-from haiku.rag.store import checking, reading, schema, sql, tags
+from haiku.rag.store import checking, indexes, reading, schema, sql, tags
 from haiku.rag.store.tables import open_table
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ _APPENDED_IN = {
     schema.ITEMS: "items_version",
     schema.CHUNKS: "chunks_version",
 }
+
+
+#: Versions of `chunks` in which a full-text index is looked for.
+NEAR = 10
 
 
 def at(database: str, as_of: AsOf) -> dict[str, Any]:
@@ -123,8 +127,24 @@ def _around(database: str, meta: Any) -> dict[str, Any]:
         dataset = open_table(database, table)
         least = pc.max(needed[column]).as_py() or 0
         after = [version for version in versions(dataset) if version >= least]
-        found[table] = dataset.checkout_version(after[0])
+        found[table] = _searchable(dataset, table, after)
     return found
+
+
+def _searchable(dataset: Any, table: str, after: Sequence[int]) -> Any:
+    """The oldest of some versions; of `chunks` the first of them with a full-text index.
+
+    The index is made right after a table's first append, and a search without it would not fold
+    case or find stems.
+    """
+    oldest = dataset.checkout_version(after[0])
+    if table != schema.FULL_TEXT[0]:
+        return oldest
+    for version in after[:NEAR]:
+        opened = dataset.checkout_version(version)
+        if schema.FULL_TEXT[1] not in indexes.missing(opened, table):
+            return opened
+    return oldest
 
 
 def _not_kept(database: str, what: str) -> StateNotKept:
