@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from haiku.rag.store import Store
     from haiku.rag.store.changes import Row
     from haiku.rag.store.info import StoreInfo
+    from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
     from haiku.rag.write.session import TextFormat, WriteSession
 
 
@@ -68,9 +69,12 @@ class HaikuRAG:
         config: the configuration; None: loaded from file and environment.
         create: make the database when it is not there.
         read_only: refuse every write; nothing in the database is touched.
+        as_of: read the database as it was: a tag, a version as `history` lists it, or a time with
+            its zone (the last commit that is not after it). Implies `read_only`.
 
     Raises:
         DatabaseNotFound: nothing is there and `create` is False; nothing is created.
+        TagNotFound, TagUnusable, StateNotKept: on entering; that state cannot be read.
         IdentityMismatch, SchemaMismatch: on entering, with the way out in the message.
 
     Example:
@@ -87,11 +91,13 @@ class HaikuRAG:
         config: AppConfig | None = None,
         create: bool = False,
         read_only: bool = False,
+        as_of: "AsOf | None" = None,
     ) -> None:
         self.config = config if config is not None else load_config()
         #: Where the database is: an absolute path, or a URI.
         self.path = database_path(self.config, db_path)
-        self.read_only = read_only
+        self.read_only = read_only or as_of is not None
+        self.as_of = as_of
         self._create = create
         self._opened: Store | None = None
         self._embedder: Embedder | None = None
@@ -105,7 +111,11 @@ class HaikuRAG:
         storage = self.config.storage
         try:
             self._opened = await Store.open(
-                self.path, storage, identity=wanted, read_only=self.read_only
+                self.path,
+                storage,
+                identity=wanted,
+                read_only=self.read_only,
+                as_of=self.as_of,
             )
         except DatabaseNotFound:
             if not self._create or self.read_only:
@@ -419,6 +429,52 @@ class HaikuRAG:
         """
         await self._query_embedder().warm()
 
+    # --- states of the past --------------------------------------------------------------------
+
+    async def create_tag(self, name: str) -> "Tag":
+        """Name the state of this moment; other processes may go on writing.
+
+        What it needs stays until the tag is deleted.
+
+        Raises:
+            TagExists: a tag of that name is there, perhaps a partial one.
+            StoreError: the name is not allowed: letters from a to z, digits, ".", "-", "_".
+            ReadOnly.
+        """
+        self._check_writable()
+        return await self._store.create_tag(name)
+
+    async def list_tags(self) -> "list[Tag]":
+        """Every tag, the oldest first. Partial ones, which lack some tables, are listed too."""
+        return await self._store.list_tags()
+
+    async def restore_tag(self, name: str) -> "RestoreReport":
+        """Make the state that a tag names today's; a safety tag keeps today's before.
+
+        Nothing is converted or embedded. A daemon that keeps the database in step holds its
+        sources from then on, until a person says which side is right.
+
+        Raises:
+            TagNotFound, TagUnusable: there is no tag of that name, or it is partial.
+            IdentityMismatch, SchemaMismatch: its rows would not fit beside today's.
+            StoreBusy, ReadOnly: nothing was changed.
+        """
+        self._check_writable()
+        return await self._store.restore_tag(name)
+
+    async def delete_tag(self, name: str) -> "Tag":
+        """Delete a tag, also a partial one; what only it needs may then be cleaned up.
+
+        Raises:
+            TagNotFound, ReadOnly.
+        """
+        self._check_writable()
+        return await self._store.delete_tag(name)
+
+    async def history(self, limit: int = 20) -> "list[HistoryEntry]":
+        """The newest commits whose states can still be read, the newest first."""
+        return await self._store.history(limit)
+
     # --- inside ----------------------------------------------------------------------------------
 
     @property
@@ -429,7 +485,9 @@ class HaikuRAG:
 
     def _check_writable(self) -> None:
         if self.read_only:
-            raise ReadOnly(f"{self.path} was opened read-only; open it without read_only to write")
+            raise ReadOnly(
+                f"{self.path} was opened read-only; open it without read_only and as_of to write"
+            )
 
     def _writing(self) -> "WriteSession":
         self._check_writable()

@@ -32,7 +32,10 @@ _CODES: dict[type[exceptions.HaikuRAGError], int] = {
     exceptions.SchemaMismatch: USAGE,
     exceptions.DatabaseNotFound: NOT_THERE,
     exceptions.DocumentNotFound: NOT_THERE,
+    exceptions.TagNotFound: NOT_THERE,
+    exceptions.StateNotKept: NOT_THERE,
     exceptions.DatabaseExists: ALREADY_THERE,
+    exceptions.TagExists: ALREADY_THERE,
     exceptions.DocumentExists: ALREADY_THERE,
 }
 
@@ -82,6 +85,8 @@ class Target:
     config: Path | None
     #: Refuse every write.
     read_only: bool
+    #: A state of the past to read: a tag, a version or a time; None: today's.
+    as_of: str | None = None
 
     @asynccontextmanager
     async def client(
@@ -98,7 +103,7 @@ class Target:
 
         read_only = self.read_only or not writes
         config = load_config(self.config)
-        client = HaikuRAG(self.db, config=config, read_only=read_only)
+        client = HaikuRAG(self.db, config=config, read_only=read_only, as_of=self.as_of)
         warming = asyncio.create_task(client.warm()) if searches else None
         try:
             async with client:

@@ -53,6 +53,15 @@ Filter = Annotated[
 Title = Annotated[
     str | None, typer.Option("--title", help="Of a single document; default: its own.")
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TAG|TIME|VERSION",
+        help="Read the database as it was: a tag, a time such as 2026-01-31T18:00 (UTC unless it "
+        "says otherwise; the last commit not after it), or a version that `history` lists.",
+    ),
+]
 Meta = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; may be given several times."),
@@ -126,12 +135,16 @@ def settings(db: Db = None, config: Config = None, as_json: AsJson = False) -> N
 @app.command()
 @guarded
 def info(
-    db: Db = None, config: Config = None, read_only: ReadOnly = False, as_json: AsJson = False
+    as_of: AsOf = None,
+    db: Db = None,
+    config: Config = None,
+    read_only: ReadOnly = False,
+    as_json: AsJson = False,
 ) -> Work:
     """Show what the database holds."""
     from haiku.rag.cli import reading
 
-    target = Target(db=db, config=config, read_only=read_only)
+    target = Target(db=db, config=config, read_only=read_only, as_of=as_of)
     return reading.info(target, as_json=as_json)
 
 
@@ -198,6 +211,7 @@ def list_documents(
     filter: Filter = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Documents at most.")] = 50,
     offset: Annotated[int, typer.Option("--offset", min=0, help="Documents to pass over.")] = 0,
+    as_of: AsOf = None,
     db: Db = None,
     config: Config = None,
     read_only: ReadOnly = False,
@@ -206,7 +220,7 @@ def list_documents(
     """List documents, the newest first."""
     from haiku.rag.cli import reading
 
-    target = Target(db=db, config=config, read_only=read_only)
+    target = Target(db=db, config=config, read_only=read_only, as_of=as_of)
     return reading.list_documents(
         target, expression=filter, limit=limit, offset=offset, as_json=as_json
     )
@@ -216,6 +230,7 @@ def list_documents(
 @guarded
 def get(
     document: Annotated[str, typer.Argument(metavar="ID|URI|PATH")],
+    as_of: AsOf = None,
     db: Db = None,
     config: Config = None,
     read_only: ReadOnly = False,
@@ -224,7 +239,7 @@ def get(
     """Show a document with its text."""
     from haiku.rag.cli import reading
 
-    target = Target(db=db, config=config, read_only=read_only)
+    target = Target(db=db, config=config, read_only=read_only, as_of=as_of)
     return reading.get(target, document, as_json=as_json)
 
 
@@ -242,6 +257,7 @@ def search(
     expand: Annotated[
         bool, typer.Option("--expand/--no-expand", help="Show each hit with the text around it.")
     ] = False,
+    as_of: AsOf = None,
     db: Db = None,
     config: Config = None,
     read_only: ReadOnly = False,
@@ -253,7 +269,7 @@ def search(
     if not query.strip():
         raise typer.BadParameter("the query is empty", param_hint="QUERY")
 
-    target = Target(db=db, config=config, read_only=read_only)
+    target = Target(db=db, config=config, read_only=read_only, as_of=as_of)
     return reading.search(
         target,
         query,
@@ -280,3 +296,69 @@ def delete(
 
     target = Target(db=db, config=config, read_only=read_only)
     return writing.delete(target, documents, as_json=as_json)
+
+
+@app.command("history")
+@guarded
+def show_history(
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Commits at most.")] = 20,
+    db: Db = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> Work:
+    """List commits whose states can still be read, the newest first."""
+    from haiku.rag.cli import tags
+
+    return tags.history(Target(db=db, config=config, read_only=True), limit, as_json=as_json)
+
+
+tag_app = typer.Typer(
+    help="Names for states of the database: make, list, restore, delete.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(tag_app, name="tag")
+
+TagName = Annotated[str, typer.Argument(metavar="NAME", help="The tag's name.")]
+
+
+@tag_app.command("create")
+@guarded
+def tag_create(
+    name: TagName, db: Db = None, config: Config = None, as_json: AsJson = False
+) -> Work:
+    """Name the state of this moment; nobody need stop writing."""
+    from haiku.rag.cli import tags
+
+    return tags.create(Target(db=db, config=config, read_only=False), name, as_json=as_json)
+
+
+@tag_app.command("list")
+@guarded
+def tag_list(db: Db = None, config: Config = None, as_json: AsJson = False) -> Work:
+    """List tags, the oldest first; partial ones are marked."""
+    from haiku.rag.cli import tags
+
+    return tags.listing(Target(db=db, config=config, read_only=True), as_json=as_json)
+
+
+@tag_app.command("restore")
+@guarded
+def tag_restore(
+    name: TagName, db: Db = None, config: Config = None, as_json: AsJson = False
+) -> Work:
+    """Make the state that the tag names today's; today's gets a tag of its own before."""
+    from haiku.rag.cli import tags
+
+    return tags.restore(Target(db=db, config=config, read_only=False), name, as_json=as_json)
+
+
+@tag_app.command("delete")
+@guarded
+def tag_delete(
+    name: TagName, db: Db = None, config: Config = None, as_json: AsJson = False
+) -> Work:
+    """Delete a tag, also a partial one; what only it needs may then be cleaned up."""
+    from haiku.rag.cli import tags
+
+    return tags.delete(Target(db=db, config=config, read_only=False), name, as_json=as_json)
