@@ -63,3 +63,21 @@ def test_a_database_inside_the_folder_is_not_ingested(site: Site) -> None:
     assert site.run("run-batch").returncode == 0
     assert site.run("run-batch").returncode == 0
     assert len(site.documents()) == 1
+
+
+def test_a_run_that_succeeds_is_tagged(site: Site) -> None:
+    site.write("a.md", "A good note.\n")
+    bad = site.write("b.docx", b"PK\x03\x04 this is no archive")
+    failed = site.run("run-batch", "--tag", "v1")
+    assert failed.returncode == 1
+    assert "not tagged as v1" in failed.stderr
+    bad.unlink()
+    done = site.run("run-batch", "--tag", "v1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tag"] == "v1"
+    site.write("c.md", "Another note.\n")
+    again = site.run("run-batch", "--tag", "v1")
+    assert again.returncode == 1
+    assert "a tag v1 already" in again.stderr
+    assert len(site.documents()) == 1  # nothing was done
+    assert site.run("run-batch", "--tag", "no good").returncode == 1

@@ -82,12 +82,19 @@ def serve(config: Config = None, db: Database = None, folder: Folder = None) -> 
 
 @app.command("run-batch")
 def run_batch(
-    config: Config = None, db: Database = None, folder: Folder = None, as_json: AsJson = False
+    tag: Annotated[
+        str | None,
+        typer.Option("--tag", metavar="NAME", help="Tag the database, if everything succeeded."),
+    ] = None,
+    config: Config = None,
+    db: Database = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """One complete look at every source; exits when all is done, non-zero if anything failed."""
     from haiku.ingester.cli.running import batch_command
 
-    batch_command(config, db, folder or [], as_json=as_json)
+    batch_command(config, db, folder or [], tag, as_json=as_json)
 
 
 @app.command()

@@ -68,16 +68,23 @@ def _end_even_if_stuck(code: int) -> None:
 
 
 def batch_command(
-    config_file: Path | None, db: str | None, folders: Sequence[Path], *, as_json: bool
+    config_file: Path | None,
+    db: str | None,
+    folders: Sequence[Path],
+    tag: str | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """Look at every source once, do the work, and report."""
+    """Look at every source once, do the work, tag the result if it succeeded, and report."""
 
     async def work() -> int:
         config = _configure(config_file, folders)
         stop = Stop()
         with stop.on_signals():
-            batch = await run_once(config, find_places(config, db), stop)
+            batch = await run_once(config, find_places(config, db), stop, tag=tag)
         output.print_json(_describe(batch)) if as_json else _print(batch)
+        if tag is not None and batch.tag is None:
+            output.note(f"not tagged as {tag}, because not everything succeeded")
         return opening.OK if batch.succeeded else opening.FAILED
 
     opening.run(work())
@@ -112,6 +119,8 @@ def _print(batch: Batch) -> None:
         inspecting.print_failed(batch.failed)
     counts = ", ".join(f"{number} {state}" for state, number in batch.counts.items()) or "no items"
     output.note(f"{counts}; {batch.seconds:.1f} s")
+    if batch.tag is not None:
+        output.note(f"tagged as {batch.tag}")
 
 
 def _describe(batch: Batch) -> dict[str, Any]:
@@ -120,5 +129,6 @@ def _describe(batch: Batch) -> dict[str, Any]:
         "counts": batch.counts,
         "problems": batch.problems,
         "failed": [inspecting.describe(item) for item in batch.failed],
+        "tag": batch.tag,
         "seconds": round(batch.seconds, 3),
     }

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from haiku.ingester.items import State
@@ -16,7 +16,8 @@ from haiku.ingester.service import rooms
 from haiku.ingester.service.figures import WorkObserver
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
-from haiku.rag.exceptions import HaikuRAGError
+from haiku.rag.exceptions import HaikuRAGError, TagExists
+from haiku.rag.store.tags import check_name
 from haiku.rag.uris import display
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Batch:
     stopped: bool
     #: Duration.
     seconds: float
+    #: The tag that was made of the result; None when none was wanted, or the run did not succeed.
+    tag: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -60,20 +63,32 @@ class Batch:
         return not (self.problems or self.failed or self.stopped)
 
 
-async def run_once(config: DaemonConfig, places: Places, stop: Stop) -> Batch:
+async def run_once(
+    config: DaemonConfig, places: Places, stop: Stop, *, tag: str | None = None
+) -> Batch:
     """Bring the database in step with every source, once.
+
+    Args:
+        config: sources and settings.
+        places: where things are.
+        stop: ends the run early.
+        tag: name the result, if everything succeeded.
 
     Raises:
         SourceMissing: a `required` source is not there.
+        TagExists: there is a tag of that name already; nothing was done.
         ConfigError, StoreError, ItemsUnavailable: nothing could be done.
     """
     began = time.monotonic()
+    if tag is not None:
+        check_name(tag)
     sources = rooms.make_sources(config, places)
     await rooms.check_required(config, sources)
     observer = WorkObserver(Metrics())
     async with AsyncExitStack() as stack:
         builder = rooms.Builder(config, places, stack)
         opened = await builder.open(sources, rooms.once, observer.committed)
+        await _check_free(opened, tag)
         worker = rooms.make_worker(config, opened, observer)
         working = asyncio.create_task(worker.run())
         try:
@@ -83,7 +98,20 @@ async def run_once(config: DaemonConfig, places: Places, stop: Stop) -> Batch:
         finally:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-        return await _report(opened, problems, time.monotonic() - began)
+        batch = await _report(opened, problems, time.monotonic() - began)
+        if tag is None or not batch.succeeded:
+            return batch
+        made = await opened.store.create_tag(tag)
+        return replace(batch, tag=made.name, seconds=time.monotonic() - began)
+
+
+async def _check_free(opened: Rooms, tag: str | None) -> None:
+    """Refuse the name of a tag that is there, before hours of work."""
+    if tag is not None and tag in {there.name for there in await opened.store.list_tags()}:
+        raise TagExists(
+            f"there is a tag {tag} already; choose another name, or delete it with "
+            f"`haiku-rag tag delete {tag}`"
+        )
 
 
 async def _finish_or_stop(work: Coroutine[Any, Any, T], stop: Stop) -> T | None:
