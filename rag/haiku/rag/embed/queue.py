@@ -36,6 +36,8 @@ BACKOFF = 0.5
 BACKOFF_MAX = 30.0
 #: Seconds a server may ask to wait before the callers are told instead.
 PATIENCE = 120.0
+#: Tokens of a request that is kept brief, at least: fewer texts have too few of like length.
+FEWEST_TOKENS = 4096
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class EmbedQueue:
         max_attempts: int = 5,
         backoff: float = BACKOFF,
         patience: float = PATIENCE,
+        brief: float | None = None,
     ) -> None:
         """Nothing runs until the first call.
 
@@ -83,6 +86,8 @@ class EmbedQueue:
             backoff: seconds before the first retry at most (full jitter).
             patience: seconds a server may ask to wait; more than that fails the callers at once,
                 with `retry_after` in the error.
+            brief: seconds of the embedder's work in one request, about, at most; for one that
+                computes here, at any speed, and whose next request waits for the one before.
         """
         self.stats = QueueStats()
         self._embedder = embedder
@@ -93,6 +98,9 @@ class EmbedQueue:
         self._wait = batch.wait
         self._concurrency = batch.concurrency
         self._limits = Size(batch.max_items, batch.max_tokens, batch.max_bytes)
+        self._brief = brief
+        #: Tokens a second of all requests under way together; None: not measured yet.
+        self._speed: float | None = None
         self._waiting = Waiting()
         self._under_way: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
@@ -167,7 +175,7 @@ class EmbedQueue:
             self._timer = loop.call_soon(self._start_all)
 
     def _start_full(self) -> None:
-        while self._free() and self._waiting.size.reaches(self._limits):
+        while self._free() and self._waiting.size.reaches(self._room()):
             self._start()
 
     def _start_all(self) -> None:
@@ -178,8 +186,16 @@ class EmbedQueue:
     def _free(self) -> bool:
         return len(self._under_way) < self._concurrency
 
+    def _room(self) -> Size:
+        """What the next request may hold."""
+        limits = self._limits
+        if self._brief is None or self._speed is None:
+            return limits
+        tokens = max(FEWEST_TOKENS, round(self._speed * self._brief))
+        return Size(limits.texts, min(limits.tokens, tokens), limits.bytes)
+
     def _start(self) -> None:
-        texts = self._waiting.take(self._limits)
+        texts = self._waiting.take(self._room())
         task = asyncio.get_running_loop().create_task(self._run(texts))
         self._under_way.add(task)
         task.add_done_callback(self._ended)
@@ -206,6 +222,7 @@ class EmbedQueue:
         texts = [text for text in texts if not text.call.done.done()]
         if not texts:
             return
+        started = asyncio.get_running_loop().time()
         try:
             rows = await self._request([text.text for text in texts])
         except RequestRefused as error:
@@ -218,10 +235,16 @@ class EmbedQueue:
             return
         if len(rows) != len(texts):
             raise EmbedderRefused(f"{len(rows)} vectors came back for {len(texts)} texts")
+        tokens = size_of(texts).tokens
         self.stats.texts += len(texts)
-        self.stats.tokens += size_of(texts).tokens
+        self.stats.tokens += tokens
+        self._measure(tokens, asyncio.get_running_loop().time() - started)
         for text, row in zip(texts, rows, strict=True):
             text.call.fill(text.place, row)
+
+    def _measure(self, tokens: int, seconds: float) -> None:
+        speed = tokens * len(self._under_way) / max(seconds, 1e-6)
+        self._speed = speed if self._speed is None else (self._speed + speed) / 2
 
     def _learn(self, error: RequestRefused, texts: list[Text]) -> None:
         self.stats.splits += 1

@@ -31,6 +31,9 @@ _TEXT_TYPES: dict[str, tuple[str, str]] = {
     "html": ("text.html", "text/html"),
     "plain": ("text.txt", "text/plain"),
 }
+#: Providers whose vectors this machine's processors compute, and seconds of that in one request.
+COMPUTED_HERE = ("local", "sentence-transformers")
+BRIEF = 1.0
 #: Times a write that lost against another writer is repeated before it is reported.
 ATTEMPTS = 5
 
@@ -64,6 +67,7 @@ class WriteSession:
             embeddings.batch,
             load_tokenizer(embeddings.model),
             max_attempts=embeddings.max_attempts,
+            brief=BRIEF if embeddings.model.provider in COMPUTED_HERE else None,
         )
         self.writer = Writer(store=store, pool=pool, embedder=embedder, queue=queue, config=config)
         self.workers = pool.size
@@ -175,7 +179,7 @@ class WriteSession:
     ) -> Added:
         prepared: Prepared | None = None
         for _ in range(ATTEMPTS):
-            row = await (await self.store.snapshot()).get_by_uri(fetched.uri)
+            row = await self.store.row(fetched.uri)
             change: Put | UpdateMeta
             unchanged = row is not None and _same(row, fetched, self.writer.fingerprint)
             if row is not None and unchanged:
