@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -80,6 +81,8 @@ class Daemon:
     async def _ingest(self, sources: Mapping[str, Source], stack: AsyncExitStack) -> None:
         builder = rooms.Builder(self._config, self._places, stack)
         opened = await builder.open(sources, self._supervisor.open, self._observer.committed)
+        # What is loaded stays: a full collection that walked it would stop the loop for 150 ms.
+        gc.freeze()
         discovery = self._discover(opened)
         self._reports.refresh_with(Figures(self._metrics, opened).refresh)
         self._reports.refresh_with(discovery.refresh_metrics)
