@@ -10,7 +10,7 @@ STAMP := $(VENV)/.stamp
 INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --compile-bytecode
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs demo serve test lint format bench lock clean
+.PHONY: docs demo serve test kill lint format bench lock clean
 
 $(STAMP)-uv: requirements/uv.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; set PYTHON=/path/to/python3"; exit 1; }
@@ -37,6 +37,9 @@ serve: $(STAMP)-main
 
 test: $(STAMP)-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+kill: $(STAMP)-dev
+	$(BIN)/python -m tests.acceptance.kill --kills 100 --files 300
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff format --check .

@@ -163,6 +163,7 @@ class Daemon:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -266,7 +267,10 @@ class Daemon:
         self.signal(signal.SIGTERM)
         return self.wait()
 
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.process.kill()
+    def kill(self, *, group: bool = False) -> None:
+        """SIGKILL; with `group` to its conversion processes as well."""
+        if group:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
         self.wait()
