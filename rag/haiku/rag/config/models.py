@@ -32,6 +32,27 @@ class StorageConfig(Section):
         ge=1,
         description="Rows outside an index before the writer brings it up to date.",
     )
+    upkeep_memory: int = Field(
+        256_000_000,
+        ge=32_000_000,
+        description="Bytes of memory that rewriting data may take; what needs more is left.",
+    )
+    history: float = Field(
+        86_400.0,
+        ge=0,
+        description="Seconds for which superseded versions can be read as of a time; never less "
+        "than collect_after.",
+    )
+    vacuum_keep: Literal["since_oldest_tag", "tagged"] = Field(
+        "since_oldest_tag",
+        description="since_oldest_tag: versions newer than the oldest tag stay as well; tagged: "
+        "beyond history only the tagged ones.",
+    )
+    keep_deleted: float = Field(
+        7.0,
+        ge=0,
+        description="Days for which the row of a deleted document is remembered.",
+    )
 
 
 class EmbeddingModelConfig(Section):

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from haiku.rag.store.database import Store
-    from haiku.rag.store.info import Hit, IndexCoverage, StoredChunk, StoreInfo, UpkeepReport
+    from haiku.rag.store.info import (
+        Hit,
+        IndexCoverage,
+        StoredChunk,
+        StoreInfo,
+        UpkeepReport,
+        VacuumReport,
+    )
     from haiku.rag.store.snapshot import Snapshot
 
 _HOMES = {
@@ -32,6 +39,7 @@ _HOMES = {
     "StoredChunk": "info",
     "StoreInfo": "info",
     "UpkeepReport": "info",
+    "VacuumReport": "info",
 }
 
 __all__ = [
@@ -42,6 +50,7 @@ __all__ = [
     "StoreInfo",
     "StoredChunk",
     "UpkeepReport",
+    "VacuumReport",
 ]
 
 

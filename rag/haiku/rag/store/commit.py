@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,15 @@ async def no_step(name: str) -> None:
     """The step hook outside tests."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rewrite:
+    """Rows that upkeep wants written, computed from one version of `document_meta`."""
+
+    #: The head row as it is to be; its `row_version` is replaced.
+    head: records.Head
+    records: Sequence[records.Record] = ()
+
+
 class Committer:
     """Commits groups of changes, one at a time."""
 
@@ -63,6 +72,8 @@ class Committer:
         self._stats = stats
         self._lock = asyncio.Lock()
         self.step: Step = no_step
+        #: `Head.restore_epoch` as a commit saw it last; None before the first.
+        self.restore_epoch: int | None = None
 
     @asynccontextmanager
     async def between_groups(self) -> AsyncIterator[None]:
@@ -90,6 +101,8 @@ class Committer:
                 return group.outcomes()
             await self.step("check")
             missing = await group.check(base, self._append_age)
+            if not missing:
+                missing = await self._threads.run(self._collected, group, meta)
             if missing:
                 await self._append(group, missing)
                 continue
@@ -105,6 +118,39 @@ class Committer:
             f"other writers {lost} times; nothing of it is visible, try again"
         )
 
+    async def rewrite(
+        self, compute: Callable[[Any], Rewrite | None], step: Step, name: str
+    ) -> bool:
+        """Commit what `compute` makes of the newest version, as often as others win meanwhile.
+
+        Args:
+            compute: given `document_meta`; None when there is nothing to write. Runs in a thread.
+            step: awaited before each merge with `name`.
+
+        Returns:
+            Whether anything was written.
+
+        Raises:
+            StoreBusy: other writers were faster too often.
+            StoreError: the storage failed.
+        """
+        for lost in range(1, TRIES + 1):
+            async with self._lock:
+                meta = await self._threads.run(self._tables.latest, schema.META)
+                wanted = await self._threads.run(compute, meta)
+                if wanted is None:
+                    return False
+                head = replace(wanted.head, row_version=ids.new_token())
+                rows = records.meta_table(wanted.records, head, datetime.now(UTC))
+                await step(name)
+                if await self._threads.finish(self._merge_rows, meta, rows, head.row_version):
+                    return True
+            await self.lost(lost)
+        raise StoreBusy(
+            f"{self._tables.database}: upkeep lost against other writers {TRIES} times; it goes on "
+            "when it is run again"
+        )
+
     async def lost(self, times: int) -> None:
         """Count a lost race, the `times`th of one commit, and wait a moment."""
         self._stats.lost_races += 1
@@ -115,17 +161,43 @@ class Committer:
         meta = self._tables.latest(schema.META)
         if group.seen is None or group.seen[0] != meta.version:
             group.seen = meta.version, reading.base(meta, group.uris, group.wanted_ids)
+            self.restore_epoch = group.seen[1].head.restore_epoch
         return meta, group.seen[1]
 
     async def _append(self, group: _Group, missing: Mapping[int, str]) -> None:
         self._stats.appended_again += sum(index in group.appended for index in missing)
         started = clock()
+        assert group.seen is not None
+        read_at = group.seen[0]
         names = {index: ids.new_id() for index in missing}
         versions = await self.append(await self._threads.run(self._gather, group, missing, names))
         for index, document_id in missing.items():
             group.appended[index] = planning.Appended(
-                document_id=document_id, revision=names[index], versions=versions, at=started
+                document_id=document_id,
+                revision=names[index],
+                versions=versions,
+                at=started,
+                present_at=read_at,
             )
+
+    def _collected(self, group: _Group, meta: Any) -> dict[int, str]:
+        """The winning puts whose rows a collector has taken away as a crash's leavings.
+
+        That is possible only when somebody has committed since before they were appended, and no
+        clock of this process says whether: one that was halted may have stood still as well.
+        """
+        doubtful = {
+            index: group.appended[index]
+            for index in group.plan.winners
+            if group.appended[index].present_at != meta.version
+        }
+        if not doubtful:
+            return {}
+        names = [appended.revision for appended in doubtful.values()]
+        there = reading.revisions_there(self._tables.latest(schema.DOCUMENTS), names)
+        for index, appended in doubtful.items():
+            group.appended[index] = replace(appended, present_at=meta.version)
+        return {i: a.document_id for i, a in doubtful.items() if a.revision not in there}
 
     def _gather(
         self, group: _Group, missing: Mapping[int, str], names: Mapping[int, str]

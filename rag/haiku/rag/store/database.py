@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -26,7 +26,14 @@ from haiku.rag.store.finding import Finder
 from haiku.rag.store.info import StoreInfo, StoreStats
 from haiku.rag.store.restoring import Restorer
 from haiku.rag.store.snapshot import Snapshot
-from haiku.rag.store.tables import Tables, create_table, locate, open_table, table_exists
+from haiku.rag.store.tables import (
+    Tables,
+    create_table,
+    locate,
+    open_table,
+    size_on_disk,
+    table_exists,
+)
 from haiku.rag.store.tags import Tags
 from haiku.rag.store.threads import Threads
 from haiku.rag.store.upkeep import Upkeep
@@ -43,7 +50,7 @@ if TYPE_CHECKING:
     from haiku.rag.records import EmbeddingIdentity
     from haiku.rag.store.changes import Change, Outcome, Row
     from haiku.rag.store.commit import Step, StillMine
-    from haiku.rag.store.info import UpkeepReport
+    from haiku.rag.store.info import UpkeepReport, VacuumReport
     from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
 
 
@@ -75,7 +82,10 @@ class Store:
         self._upkeep = Upkeep(tables, self._threads, self._committer, config, self.stats)
         self._by_uri = Finder("uri")
         self._by_hash = Finder("text_hash")
-        self._upkeep_task: asyncio.Task[UpkeepReport] | None = None
+        self._upkeep_task: asyncio.Task[None] | None = None
+        #: Set when a commit may have left something to do, or when the store is being closed.
+        self._wake = asyncio.Event()
+        self._closing = False
 
     @classmethod
     async def create(
@@ -137,6 +147,8 @@ class Store:
 
     async def close(self) -> None:
         """Wait for upkeep that is under way, then let go of the database."""
+        self._closing = True
+        self._wake.set()
         if self._upkeep_task is not None:
             await asyncio.wait([self._upkeep_task])
         self._threads.close()
@@ -144,6 +156,10 @@ class Store:
     def on_step(self, step: Step) -> None:
         """Have `step` awaited with a name before each step of a commit: for fault injection."""
         self._committer.step = step
+
+    def on_upkeep_step(self, step: Step) -> None:
+        """Have `step` awaited with a name before each step of upkeep: for fault injection."""
+        self._upkeep.on_step(step)
 
     async def snapshot(self) -> Snapshot:
         """The database as the last commit of any process left it."""
@@ -258,12 +274,28 @@ class Store:
         self._schedule_upkeep()
         return report
 
+    @property
+    def seen_restore_epoch(self) -> int | None:
+        """The number of restores as a commit of this store saw it last; None before the first.
+
+        When `still_mine` of `commit` is asked, it is that of the state to be committed upon.
+        """
+        return self._committer.restore_epoch
+
+    async def restore_epoch(self) -> int:
+        """The number of restores that the database has seen, by any process."""
+
+        def look() -> int:
+            return reading.head(self._tables.latest(schema.META)).restore_epoch
+
+        return await self._threads.run(look)
+
     async def history(self, limit: int = 20) -> list[HistoryEntry]:
         """The newest commits whose states are kept, the newest first."""
         return await self._threads.run(history.entries, self.path, limit)
 
     async def upkeep(self) -> UpkeepReport:
-        """Compact `document_meta` and bring indexes up to date, where due. Never raises for it.
+        """Do what is due: compact, bring indexes up to date, collect, clean. Never raises for it.
 
         Runs by itself after commits as well.
 
@@ -272,6 +304,28 @@ class Store:
         """
         self._writable("upkeep")
         return await self._upkeep.run()
+
+    async def vacuum(
+        self, history: float | timedelta | None = None, *, full: bool = True
+    ) -> VacuumReport:
+        """Take away all that nobody needs any more; safe beside anything, at any time.
+
+        Dead revisions are collected, small fragments gathered and deleted rows written out of
+        them, indexes brought up to date, superseded versions removed. Nothing goes that was
+        needed within the last `storage.collect_after` or that is tagged: the report says what
+        has to wait. Failures are in the report as well, never raised.
+
+        Args:
+            history: for how long superseded versions stay readable, in seconds; None: as
+                `storage.history` says.
+            full: also look for rows that no document names, which a crash left.
+
+        Raises:
+            ReadOnly: the store is open for reading only.
+        """
+        self._writable("vacuum")
+        seconds = history.total_seconds() if isinstance(history, timedelta) else history
+        return await self._upkeep.vacuum(seconds, full=full)
 
     async def info(self) -> StoreInfo:
         """What the database is and holds, as of now."""
@@ -297,7 +351,7 @@ class Store:
                 for name, dataset in view.datasets.items()
                 for index in indexes.coverage(dataset, name)
             ],
-            bytes=_bytes(self.path),
+            bytes=size_on_disk(self.path),
         )
 
     def _writable(self, what: str) -> None:
@@ -305,8 +359,21 @@ class Store:
             raise ReadOnly(f"{what}: {self.path} is open for reading only; open it for writing")
 
     def _schedule_upkeep(self) -> None:
+        self._wake.set()
         if self._upkeep_task is None or self._upkeep_task.done():
-            self._upkeep_task = asyncio.create_task(self._upkeep.run())
+            self._upkeep_task = asyncio.create_task(self._keep_up())
+
+    async def _keep_up(self) -> None:
+        """Do what is due after commits, and once more when what has to wait has waited."""
+        while not self._closing:
+            self._wake.clear()
+            again_in = (await self._upkeep.run()).again_in
+            if again_in is None and not self._wake.is_set():
+                return
+            try:
+                await asyncio.wait_for(self._wake.wait(), again_in)
+            except TimeoutError:
+                continue
 
 
 def _create(database: str, identity: EmbeddingIdentity) -> None:
@@ -365,17 +432,3 @@ def _open(tables: Tables, identity: EmbeddingIdentity | None, read_only: bool) -
             "a copy, or make a new database"
         ) from error
     return found
-
-
-def _bytes(database: str) -> int | None:
-    if uris.is_uri(database):
-        return None
-    sizes = (_size(path) for path in Path(database).rglob("*"))
-    return sum(sizes)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except FileNotFoundError:  # cleaned up meanwhile
-        return 0

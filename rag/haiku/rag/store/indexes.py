@@ -88,11 +88,14 @@ def backlog(dataset: Any) -> Backlog:
     return Backlog(fragments=len(outside), rows=sum(outside))
 
 
-def gather(dataset: Any) -> None:
-    """Compact the fragments that no index covers into as few as possible."""
-    covered = {f for index in dataset.describe_indices() for f in _fragments(index)}
-    present = covered & _rows_by_fragment(dataset).keys()
-    dataset.optimize.compact_files(excluded_fragment_ids=sorted(present))
+def coverings(dataset: Any) -> dict[int, frozenset[str]]:
+    """Fragment → the index segments that cover it; what none covers is left out."""
+    found: dict[int, set[str]] = {}
+    for index in dataset.describe_indices():
+        for segment in index.segments:
+            for fragment in segment.fragment_ids:
+                found.setdefault(fragment, set()).add(str(segment.uuid))
+    return {fragment: frozenset(segments) for fragment, segments in found.items()}
 
 
 def extend(dataset: Any) -> None:

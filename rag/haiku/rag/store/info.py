@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -89,16 +89,58 @@ class StoreInfo:
 class UpkeepReport:
     """What one call of `Store.upkeep` did."""
 
-    #: `document_meta` was compacted.
-    compacted: bool = False
+    #: Table → bytes of fragments that were rewritten.
+    rewritten: Mapping[str, int] = field(default_factory=dict)
     #: "table.column" of indexes that were made.
     created: Sequence[str] = ()
     #: Tables whose indexes were brought up to date.
     updated: Sequence[str] = ()
+    #: Dead revisions whose rows were taken away.
+    collected_revisions: int = 0
+    #: Versions of tables that were removed.
+    removed_versions: int = 0
+    #: What was left because memory or disk are short, as text for people.
+    skipped: Sequence[str] = ()
     #: What could not be done because another process was at it; it is tried again later.
     postponed: Sequence[str] = ()
     #: What failed, as text for people.
     errors: Sequence[str] = ()
+    #: Seconds until more can be done; None when nothing waits.
+    again_in: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VacuumReport:
+    """What one call of `Store.vacuum` did, and what it could not do yet."""
+
+    #: Dead revisions whose rows were taken away, and how many rows these were.
+    collected_revisions: int
+    deleted_rows: int
+    #: Rows of documents deleted longer ago than `storage.keep_deleted`.
+    forgotten_documents: int
+    #: Table → bytes of fragments that were rewritten.
+    rewritten: Mapping[str, int]
+    #: "table.column" of indexes that were made.
+    created: Sequence[str]
+    #: Tables whose indexes were brought up to date.
+    updated: Sequence[str]
+    #: Versions of tables that were removed, and the bytes of their files.
+    removed_versions: int
+    removed_bytes: int
+    #: Bytes on disk; None where the storage does not tell cheaply.
+    bytes_before: int | None
+    bytes_after: int | None
+    #: Replaced revisions that cannot be collected yet.
+    waiting_revisions: int
+    #: Seconds until another run can collect them, and free what this one superseded; None when
+    #: nothing waits.
+    again_in: float | None
+    #: What was left because memory or disk are short, as text for people.
+    skipped: Sequence[str]
+    #: What could not be done because another process was at it; it is tried again later.
+    postponed: Sequence[str]
+    #: What failed, as text for people.
+    errors: Sequence[str]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -116,6 +158,8 @@ class StoreStats:
     compactions: int = 0
     indexes_created: int = 0
     indexes_updated: int = 0
+    collected_revisions: int = 0
+    removed_versions: int = 0
     #: Failures of upkeep; a commit never fails for them.
     upkeep_errors: int = 0
     last_upkeep_error: str | None = None

@@ -41,6 +41,8 @@ class Appended:
     versions: Versions
     #: `threads.clock()` before the append began.
     at: float
+    #: The version of `document_meta` at which the rows are known not to have been collected.
+    present_at: int
 
 
 @dataclass(kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from haiku.rag.store import records, revisions, schema, sql
 from haiku.rag.store.plan import Base
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from haiku.rag.records import NewItem
     from haiku.rag.store.changes import Row
@@ -95,6 +95,15 @@ def replaced_revisions(meta: Any) -> list[str]:
     """Revisions that rows name as replaced."""
     table = meta.to_table(columns=["replaced"], filter="replaced_count > 0")
     return [revision for row in table["replaced"].to_pylist() for revision in row]
+
+
+def revisions_there(documents: Any, revisions: Sequence[str]) -> set[str]:
+    """Which of the revisions have rows."""
+    found: set[str] = set()
+    for part in sql.parts(revisions):
+        table = documents.to_table(columns=["revision"], filter=sql.within("revision", part))
+        found.update(table["revision"].to_pylist())
+    return found
 
 
 def document(documents: Any, revision: str, column: str) -> Any:

@@ -94,6 +94,20 @@ def table_exists(database: str, table: str) -> bool:
     return True
 
 
+def size_on_disk(database: str) -> int | None:
+    """Bytes of all files; None where the storage does not tell cheaply."""
+    if uris.is_uri(database):
+        return None
+    return sum(_size(path) for path in Path(database).rglob("*"))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:  # cleaned up meanwhile
+        return 0
+
+
 def latest(dataset: Any) -> Any:
     """The dataset at its latest version; itself when it is."""
     version = dataset.latest_version
