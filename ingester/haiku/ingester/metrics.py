@@ -50,6 +50,9 @@ class Metrics:
         self._suspended = self._gauge(
             "deletes_suspended", "1 while deletions of the source wait for a person", "source"
         )
+        self._held = self._gauge(
+            "source_held", "1 while the source waits for a person after a restore", "source"
+        )
         self._source_up = self._gauge("source_up", "1 while the source is healthy", "source")
         self._sweep_seconds = self._gauge(
             "last_sweep_timestamp_seconds", "When the last complete listing ended", "source"
@@ -106,9 +109,18 @@ class Metrics:
         self._watch_restarts.labels(source).inc()
 
     def source_state(
-        self, source: str, *, up: bool, suspended: bool, last_sweep: float | None
+        self, source: str, *, up: bool, suspended: bool, held: bool, last_sweep: float | None
     ) -> None:
-        """How a source is: healthy, deletions suspended, when its last listing ended (epoch s)."""
+        """How a source is.
+
+        Args:
+            source: its id.
+            up: healthy.
+            suspended: its deletions wait for a person.
+            held: all of it waits for a person, because the database was restored.
+            last_sweep: when its last listing ended, epoch seconds.
+        """
+        self._held.labels(source).set(held)
         self._source_up.labels(source).set(up)
         self._suspended.labels(source).set(suspended)
         if last_sweep is not None:

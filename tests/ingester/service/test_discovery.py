@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,7 +13,11 @@ from haiku.ingester.items.items import Items
 from haiku.ingester.metrics import Metrics
 from haiku.ingester.service import discovery
 from haiku.ingester.service.discovery import Discovery, SourceKeeper
+from haiku.ingester.service.restores import Restores
 from haiku.ingester.sources.fs import FolderSource
+
+if TYPE_CHECKING:
+    from haiku.rag.store import Store
 
 LEASE = 1.5  # seconds
 
@@ -35,9 +40,14 @@ def section(tmp_path: Path) -> FilesystemSource:
     return FilesystemSource(id="docs", path=tmp_path / "docs", settle=0.05, watch="off")
 
 
+def unrestored(items: Items) -> Restores:
+    """Of a database that nobody restores and nobody asks about it."""
+    return Restores(cast("Store", None), items, {})
+
+
 def keeper_of(section: FilesystemSource, items: Items) -> SourceKeeper:
     source = FolderSource(section, max_file_size=1_000_000)
-    return SourceKeeper(section, source, items, lease=LEASE)
+    return SourceKeeper(section, source, items, unrestored(items), lease=LEASE)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -89,7 +99,7 @@ async def test_a_refresh_that_was_asked_for_is_done(
     section: FilesystemSource, items: Items
 ) -> None:
     keeper = keeper_of(section, items)
-    found = Discovery([keeper], items, Metrics())
+    found = Discovery([keeper], items, unrestored(items), Metrics())
     tasks = [asyncio.create_task(work()) for work in (keeper.run, found.take_requests)]
     await until(lambda: found.settled)
     (section.path / "new.md").write_text("new")
@@ -103,7 +113,7 @@ async def test_a_refresh_that_was_asked_for_is_done(
 
 
 async def test_requests_wait_for_whoever_holds_the_source(items: Items) -> None:
-    found = Discovery([], items, Metrics())
+    found = Discovery([], items, unrestored(items), Metrics())
     await items.request("docs", RequestKind.REFRESH)
     task = asyncio.create_task(found.take_requests())
     await asyncio.sleep(0.1)
@@ -119,7 +129,7 @@ async def test_suspended_deletions_degrade_and_are_confirmed(
     await items.observe("docs", ghosts, live=False)
     (section.path / "here.md").write_text("here")
     keeper, metrics = keeper_of(section, items), Metrics()
-    found = Discovery([keeper], items, metrics)
+    found = Discovery([keeper], items, unrestored(items), metrics)
     tasks = [asyncio.create_task(work()) for work in (keeper.run, found.take_requests)]
     await until(lambda: found.settled)
     (reason,) = list(found.reasons())
@@ -143,7 +153,7 @@ async def test_a_missing_folder_is_a_reason_and_not_an_obstacle(
 ) -> None:
     section.path.rmdir()
     keeper = keeper_of(section, items)
-    found = Discovery([keeper], items, Metrics())
+    found = Discovery([keeper], items, unrestored(items), Metrics())
     task = asyncio.create_task(keeper.run())
     await until(lambda: found.settled)
     codes = {reason.code for reason in found.reasons()}

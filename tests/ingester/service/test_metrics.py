@@ -55,11 +55,13 @@ def test_totals_of_other_rooms_are_shown_as_counters() -> None:
 
 def test_sources_tell_their_state() -> None:
     metrics = Metrics()
-    metrics.source_state("docs", up=False, suspended=True, last_sweep=None)
-    metrics.source_state("other", up=True, suspended=False, last_sweep=1_700_000_000.0)
+    metrics.source_state("docs", up=False, suspended=True, held=True, last_sweep=None)
+    metrics.source_state("other", up=True, suspended=False, held=False, last_sweep=1_700_000_000.0)
     found = samples(metrics)
     assert found["haiku_ingester_deletes_suspended", (("source", "docs"),)] == 1
     assert found["haiku_ingester_source_up", (("source", "docs"),)] == 0
+    assert found["haiku_ingester_source_held", (("source", "docs"),)] == 1
+    assert found["haiku_ingester_source_held", (("source", "other"),)] == 0
     sweep = "haiku_ingester_last_sweep_timestamp_seconds"
     assert (sweep, (("source", "docs"),)) not in found
     assert found[sweep, (("source", "other"),)] == 1_700_000_000.0

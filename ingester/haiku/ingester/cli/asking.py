@@ -60,3 +60,27 @@ def confirm_deletes(config: Path | None, db: str | None, source: str) -> None:
             return opening.OK
 
     opening.run(work())
+
+
+def decide(config: Path | None, db: str | None, source: str | None, word: str) -> None:
+    """After a restore: say which side is right, for one source or for all."""
+    kind = RequestKind(word)
+
+    async def work() -> int:
+        async with opening.opened(config, db) as here:
+            if source is not None:
+                here.check_source(source)
+            wanted = [source] if source is not None else here.source_ids
+            records = await here.items.sources()
+            for name in wanted:
+                await here.items.request(name, kind)
+                record = records.get(name)
+                held = record is not None and record.held_since is not None
+                note = "" if held else " (it is not held, as far as is known)"
+                output.line(f"{word} of {name} asked{note}")
+            output.line(
+                "a running daemon does it now, else the next one, or run-batch, at its start"
+            )
+            return opening.OK
+
+    opening.run(work())

@@ -176,6 +176,44 @@ def source_refresh(source: SourceId, config: Config = None, db: Database = None)
     asking.refresh(config, db, source)
 
 
+OneSource = Annotated[
+    str | None, typer.Argument(help="Id of the source.", metavar="[ID]", show_default=False)
+]
+AllSources = Annotated[bool, typer.Option("--all", help="Every source.")]
+
+
+@source_app.command("resync")
+def source_resync(
+    source: OneSource = None,
+    everything: AllSources = False,
+    config: Config = None,
+    db: Database = None,
+) -> None:
+    """After a restore: the source is right. Everything is compared again."""
+    _decide("resync", source, everything, config, db)
+
+
+@source_app.command("keep")
+def source_keep(
+    source: OneSource = None,
+    everything: AllSources = False,
+    config: Config = None,
+    db: Database = None,
+) -> None:
+    """After a restore: the restored state is right. What the source has now counts as done."""
+    _decide("keep", source, everything, config, db)
+
+
+def _decide(
+    word: str, source: str | None, everything: bool, config: Path | None, db: str | None
+) -> None:
+    from haiku.ingester.cli import asking
+
+    if (source is None) == (not everything):
+        raise typer.BadParameter("give either the id of a source, or --all")
+    asking.decide(config, db, source, word)
+
+
 @source_app.command("confirm-deletes")
 def source_confirm_deletes(source: SourceId, config: Config = None, db: Database = None) -> None:
     """Carry out the deletions that were suspended because so much of the source was gone."""

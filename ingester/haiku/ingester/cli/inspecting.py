@@ -53,6 +53,13 @@ def _print_status(found: dict[str, Any]) -> None:
             for source in found["sources"]
         ),
     )
+    for source in found["sources"]:
+        if source["held_since"]:
+            output.line(
+                f"{source['id']} is held since the database was restored, "
+                f"{output.ago(source['held_since'])}: haiku-ingester source resync "
+                f"{source['id']}, or keep {source['id']}"
+            )
 
 
 def sources(config: Path | None, db: str | None, *, as_json: bool) -> None:
@@ -104,6 +111,7 @@ async def _sources(here: Opened) -> list[dict[str, Any]]:
                 "items": {str(state): number for state, number in counts.get(name, {}).items()},
                 "last_sweep": record.last_sweep if record else None,
                 "deletes_suspended": asdict(suspension) if suspension else None,
+                "held_since": record.held_since if record else None,
             }
         )
     return found

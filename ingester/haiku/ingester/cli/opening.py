@@ -74,7 +74,7 @@ class Opened:
         Raises:
             NotKnown: it is not; the message lists those that are.
         """
-        known = self._configured()
+        known = self.source_ids
         if source not in known:
             raise NotKnown(
                 f"no source {source!r} is configured; there is {', '.join(known) or 'none'}"
@@ -86,13 +86,15 @@ class Opened:
         Raises:
             NotKnown: it is not; the message lists those that are.
         """
-        if source is None or source in self._configured():
+        if source is None or source in self.source_ids:
             return
-        known = sorted({*self._configured(), *await self.items.counts()})
+        known = sorted({*self.source_ids, *await self.items.counts()})
         if source not in known:
             raise NotKnown(f"no source {source!r}; there is {', '.join(known) or 'none'}")
 
-    def _configured(self) -> list[str]:
+    @property
+    def source_ids(self) -> list[str]:
+        """The configured sources."""
         return [source.id for source in self.config.ingester.sources]
 
 

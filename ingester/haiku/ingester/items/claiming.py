@@ -9,6 +9,8 @@ An attempt is counted before the work starts. A claim that never comes back, bec
 died, counts as a crash of the item; one with `SUSPECT_AFTER` crashes is worked on alone among
 such, so that innocent ones are cleared; after `max_attempts` crashes it is failed.
 
+A source that is held hands out nothing (see `holding`).
+
 Items whose conversion was found to be slow have a lane of their own: an instance works on no more
 of them at once than it has conversion workers to spare, whatever waits in front.
 """
@@ -162,6 +164,13 @@ async def reclaim(
     return len(rows)
 
 
+async def give_all_back(connection: AsyncConnection, source_id: str, *, now: float) -> None:
+    """Give all claims of a source back, whoever holds them."""
+    under_way = (items.c.state == State.WORKING) & (items.c.source_id == source_id)
+    for row in (await connection.execute(select(*_BACK).where(under_way))).all():
+        await _give_back(connection, row, now, attempts=-1, crashes=-1)
+
+
 def waiting_state(action: str) -> State:
     """The state of a row that waits to be claimed for `action`."""
     return State.GONE if action == Action.REMOVE else State.PENDING
@@ -208,7 +217,9 @@ async def _queues(
     """Source id → its due rows, first the most urgent."""
     forego = turns.served % FOREGO_EVERY + limit >= FOREGO_EVERY
     queues: dict[str, list[AnyRow]] = {}
-    for source_id in (await connection.scalars(select(sources.c.source_id))).all():
+    for source_id in (
+        await connection.scalars(select(sources.c.source_id).where(sources.c.held_since.is_(None)))
+    ).all():
         if only is not None and source_id not in only:
             continue
         due = partial(_due, connection, source_id, now)

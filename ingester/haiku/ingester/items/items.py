@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from haiku.ingester.items import (
     claiming,
     finishing,
+    holding,
     listing,
     observing,
     rebuilding,
@@ -19,7 +20,7 @@ from haiku.ingester.items.database import Database
 from haiku.ingester.items.model import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -336,6 +337,43 @@ class Items:
         count = await self._database.write(lambda c: rebuilding.start_over(c, now=now))
         self._news.set()
         return count
+
+    # --- restores of the database
+
+    async def note_restores(self, source_ids: Collection[str], epoch: int) -> Sequence[str]:
+        """Take in the database's restore epoch; returns the sources that are held because of it.
+
+        Nothing of a held source is handed out, and its claims are given back.
+        """
+        now = self._clock()
+        return await self._database.write(lambda c: holding.note(c, source_ids, epoch, now=now))
+
+    async def resync(self, source_id: str, rows: Iterable[Row]) -> int:
+        """Know of a source what the database has of it; a held one is held no longer.
+
+        Args:
+            source_id: the source; list it afterwards.
+            rows: live rows of the database; those of others are passed over.
+        """
+        now = self._clock()
+        count = await self._database.write(lambda c: holding.resync(c, source_id, rows, now=now))
+        self._news.set()
+        return count
+
+    async def keep(
+        self, source_id: str, rows: Mapping[str, Row], observations: Sequence[Observation]
+    ) -> int:
+        """Take what a source has now for done; a held one is held no longer.
+
+        Args:
+            source_id: the source.
+            rows: its documents in the database, by URI.
+            observations: everything it has.
+        """
+        now = self._clock()
+        return await self._database.write(
+            lambda c: holding.keep(c, source_id, rows, observations, now=now)
+        )
 
     # --- sources' own records
 

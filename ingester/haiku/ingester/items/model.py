@@ -62,6 +62,10 @@ class RequestKind(StrEnum):
     REFRESH = "refresh"
     #: Carry out the suspended deletions of the source.
     CONFIRM_DELETES = "confirm_deletes"
+    #: After a restore: the source is right, compare everything again.
+    RESYNC = "resync"
+    #: After a restore: the restored state is right, what the source has now is done.
+    KEEP = "keep"
 
 
 # --- said by sources --------------------------------------------------------------------------
@@ -274,6 +278,8 @@ class SourceRecord:
     last_sweep: datetime | None
     #: The instance that sweeps and watches it, while its lease lasts.
     owner: str | None
+    #: Since when nothing of it is applied because the database was restored (UTC), or None.
+    held_since: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,7 +63,9 @@ async def observe(
     """Take in a batch of observations; of several for one URI the last counts."""
     latest = {observation.uri: observation for observation in observations}
     known = await _rows(connection, source_id, list(latest))
-    new = [_new(source_id, o, live, now) for o in latest.values() if o.uri not in known]
+    new = [
+        new_item(source_id, o, live=live, now=now) for o in latest.values() if o.uri not in known
+    ]
     changes = [
         _change(known[o.uri], o, live, now)
         for o in latest.values()
@@ -119,7 +121,8 @@ async def moved(
             await _delete(connection, [row.id])
     await connection.execute(
         insert(items).values(
-            _new(source_id, to, True, now) | {"action": Action.MOVE, "moved_from": origin.uri}
+            new_item(source_id, to, live=True, now=now)
+            | {"action": Action.MOVE, "moved_from": origin.uri}
         )
     )
     await connection.execute(
@@ -217,7 +220,8 @@ def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield values[start : start + _LOOKUP]
 
 
-def _new(source_id: str, o: Observation, live: bool, now: float) -> dict[str, Any]:
+def new_item(source_id: str, o: Observation, *, live: bool, now: float) -> dict[str, Any]:
+    """The columns of an item that was not known."""
     return {
         "source_id": source_id,
         "uri": o.uri,

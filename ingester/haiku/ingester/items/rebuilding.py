@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
     from haiku.rag.store.changes import Row
 
-_BATCH = 1000
+#: Rows inserted at a time.
+BATCH = 1000
 
 
 async def rebuild(connection: AsyncConnection, rows: Iterable[Row], *, now: float) -> int:
     """Make an item for each owner of each live row, as done; nothing when there are items."""
     if await connection.scalar(select(items.c.id).limit(1)) is not None:
         return 0
-    values, seen, count = _values(rows, now), set[str](), 0
-    while part := list(islice(values, _BATCH)):
+    wanted, seen, count = values(rows, now), set[str](), 0
+    while part := list(islice(wanted, BATCH)):
         for source_id in {value["source_id"] for value in part} - seen:
             await know_source(connection, source_id)
             seen.add(source_id)
@@ -43,14 +44,16 @@ async def start_over(connection: AsyncConnection, *, now: float) -> int:
     return await listing.again(connection, done, Priority.BACKFILL, now)
 
 
-def _values(rows: Iterable[Row], now: float) -> Iterator[dict[str, Any]]:
+def values(rows: Iterable[Row], now: float) -> Iterator[dict[str, Any]]:
+    """The columns of an item for each owner of each live row."""
     for row in rows:
         if row.state == "live":
             for source_id, mark in row.sources.items():
-                yield _value(row, source_id, mark, now)
+                yield value(row, source_id, mark, now)
 
 
-def _value(row: Row, source_id: str, mark: str, now: float) -> dict[str, Any]:
+def value(row: Row, source_id: str, mark: str, now: float) -> dict[str, Any]:
+    """The columns of an item that is done."""
     return {
         "source_id": source_id,
         "uri": row.uri,

@@ -95,6 +95,7 @@ def _as_record(row: AnyRow, now: float) -> SourceRecord:
         suspension=suspension,
         last_sweep=moment(row.swept_at),
         owner=row.lease_owner if row.lease_until is not None and row.lease_until >= now else None,
+        held_since=moment(row.held_since),
     )
 
 

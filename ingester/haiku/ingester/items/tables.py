@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 #: The migration these definitions stand at.
-HEAD = "0002"
+HEAD = "0003"
 
 metadata = MetaData()
 
@@ -96,6 +96,10 @@ sources = Table(
     Column("swept_at", Double),
     Column("lease_owner", String(64)),
     Column("lease_until", Double),
+    #: Of the database the items belong to; null: not learnt yet.
+    Column("restore_epoch", BigInteger),
+    #: Since the database was restored; null: not held.
+    Column("held_since", Double),
 )
 
 requests = Table(

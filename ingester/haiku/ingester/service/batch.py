@@ -9,11 +9,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from haiku.ingester.items import State
+from haiku.ingester.items import RequestKind, State
 from haiku.ingester.items.items import OPEN
 from haiku.ingester.metrics import Metrics
 from haiku.ingester.service import rooms
+from haiku.ingester.service.discovery import ANSWERS
 from haiku.ingester.service.figures import WorkObserver
+from haiku.ingester.service.restores import advice
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
 from haiku.rag.exceptions import HaikuRAGError, TagExists
@@ -150,11 +152,23 @@ async def _sweep(section: FilesystemSource, opened: Rooms) -> str | None:
         return BUSY
     try:
         sync = SourceSync(opened.sources[section.id], opened.items, Policy.of(section))
-        return _problem(await sync.run_once())
+        await _answer(section.id, sync, opened)
+        report = await sync.run_once()
+        held = section.id in opened.restores.held
+        return advice(section.id) if held else _problem(report)
     except HaikuRAGError as error:
         return str(error)
     finally:
         await opened.items.release_source(section.id)
+
+
+async def _answer(source_id: str, sync: SourceSync, opened: Rooms) -> None:
+    """Do what commands have asked of the source since a daemon ran."""
+    for request in await opened.items.take_requests([source_id]):
+        if request.kind is RequestKind.CONFIRM_DELETES:
+            await sync.confirm_deletes()
+        elif request.kind in ANSWERS:
+            await ANSWERS[request.kind](opened.restores, source_id)
 
 
 def _problem(report: SweepReport) -> str | None:
@@ -179,8 +193,16 @@ async def _counts(opened: Rooms) -> Counter[State]:
 
 
 async def _left(opened: Rooms) -> int:
-    counts = await _counts(opened)
-    return sum(counts[state] for state in OPEN)
+    """Number of items that can still be done."""
+    held = opened.restores.held
+    counts = await opened.items.counts()
+    return sum(
+        number
+        for source, states in counts.items()
+        if source in opened.sources and source not in held
+        for state, number in states.items()
+        if state in OPEN
+    )
 
 
 async def _report(opened: Rooms, problems: dict[str, str] | None, seconds: float) -> Batch:

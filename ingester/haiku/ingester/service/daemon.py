@@ -40,12 +40,21 @@ class Daemon:
         config: what to do.
         places: where the database and the daemon's own files are.
         stop: how it is told to stop.
+        builder: opens the rooms.
     """
 
-    def __init__(self, config: DaemonConfig, places: Places, stop: Stop) -> None:
+    def __init__(
+        self,
+        config: DaemonConfig,
+        places: Places,
+        stop: Stop,
+        *,
+        builder: Callable[[DaemonConfig, Places, AsyncExitStack], rooms.Builder] = rooms.Builder,
+    ) -> None:
         self._config = config
         self._places = places
         self._stop = stop
+        self._builder = builder
         self._metrics = Metrics()
         self._reports = Reports(self._metrics)
         self._supervisor = Supervisor(self._reports, stop)
@@ -79,7 +88,7 @@ class Daemon:
             log.info("source %s: %s", source.id, source.path)
 
     async def _ingest(self, sources: Mapping[str, Source], stack: AsyncExitStack) -> None:
-        builder = rooms.Builder(self._config, self._places, stack)
+        builder = self._builder(self._config, self._places, stack)
         opened = await builder.open(sources, self._supervisor.open, self._observer.committed)
         # What is loaded stays: a full collection that walked it would stop the loop for 150 ms.
         gc.freeze()
@@ -106,10 +115,12 @@ class Daemon:
     def _discover(self, opened: Rooms) -> Discovery:
         lease = self._config.ingester.work.lease
         keepers = [
-            SourceKeeper(section, opened.sources[section.id], opened.items, lease=lease)
+            SourceKeeper(
+                section, opened.sources[section.id], opened.items, opened.restores, lease=lease
+            )
             for section in self._config.ingester.sources
         ]
-        return Discovery(keepers, opened.items, self._metrics)
+        return Discovery(keepers, opened.items, opened.restores, self._metrics)
 
     async def _work(self, opened: Rooms) -> None:
         self._worker = rooms.make_worker(self._config, opened, self._observer)
@@ -134,9 +145,10 @@ class Daemon:
             await asyncio.gather(stopping, working, return_exceptions=True)
 
     async def _probe(self, opened: Rooms) -> None:
-        """Look now and then whether the store answers, so that health knows."""
+        """Look now and then whether the store answers and was restored, so that health knows."""
         while True:
             await opened.store.snapshot()
+            await opened.restores.look()
             await asyncio.sleep(PROBE_INTERVAL)
 
     @asynccontextmanager

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from haiku.ingester.api import Reason
 from haiku.ingester.items import RequestKind
+from haiku.ingester.service.restores import Restores
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
 from haiku.rag.exceptions import HaikuRAGError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from haiku.ingester.config import FilesystemSource
     from haiku.ingester.items import Request
@@ -30,11 +31,24 @@ RENEWALS = 3
 REQUEST_INTERVAL = 0.8
 
 
+#: What is done for a person's word after a restore.
+ANSWERS: Mapping[RequestKind, Callable[[Restores, str], Awaitable[None]]] = {
+    RequestKind.RESYNC: Restores.resync,
+    RequestKind.KEEP: Restores.keep,
+}
+
+
 class SourceKeeper:
     """Keeps one source in step while this instance holds its lease."""
 
     def __init__(
-        self, section: FilesystemSource, source: Source, items: Items, *, lease: float
+        self,
+        section: FilesystemSource,
+        source: Source,
+        items: Items,
+        restores: Restores,
+        *,
+        lease: float,
     ) -> None:
         """Take a source.
 
@@ -42,11 +56,13 @@ class SourceKeeper:
             section: its configuration.
             source: where it is.
             items: what is known of it.
+            restores: those of the database.
             lease: seconds its lease lasts without being renewed.
         """
         self.source_id = section.id
         self._source = source
         self._items = items
+        self._restores = restores
         self._policy = Policy.of(section)
         self._interval = lease / RENEWALS
         #: While the lease is held.
@@ -97,11 +113,17 @@ class SourceKeeper:
             self.sync.refresh()
             return
         try:
-            report = await self.sync.confirm_deletes()
+            await self._answer(request.kind, self.sync)
         except HaikuRAGError as error:
-            log.warning("deletions were not carried out, confirm again: %s", error)
-        else:
+            log.warning("%s was not done, ask again: %s", request.kind, error, extra=self._extra)
+
+    async def _answer(self, kind: RequestKind, sync: SourceSync) -> None:
+        if kind is RequestKind.CONFIRM_DELETES:
+            report = await sync.confirm_deletes()
             log.info("deletions confirmed: %d items go", report.gone, extra=self._extra)
+        elif kind in ANSWERS:
+            await ANSWERS[kind](self._restores, self.source_id)
+            sync.refresh()
 
     @property
     def _extra(self) -> dict[str, str]:
@@ -111,8 +133,11 @@ class SourceKeeper:
 class Discovery:
     """All sources of the daemon, as the service sees them."""
 
-    def __init__(self, keepers: list[SourceKeeper], items: Items, metrics: Metrics) -> None:
+    def __init__(
+        self, keepers: list[SourceKeeper], items: Items, restores: Restores, metrics: Metrics
+    ) -> None:
         self.keepers = keepers
+        self._restores = restores
         self._items = items
         self._metrics = metrics
         self._restarts: dict[str, int] = {}
@@ -136,6 +161,7 @@ class Discovery:
             code = _code(health)
             for text in dict.fromkeys(health.reasons):
                 yield Reason(part=f"source:{health.source_id}", code=code, text=text)
+        yield from self._restores.reasons()
 
     async def refresh_metrics(self) -> None:
         """Bring the sources' figures up to date."""
@@ -145,6 +171,7 @@ class Discovery:
                 health.source_id,
                 up=health.ok,
                 suspended=health.suspension is not None,
+                held=health.source_id in self._restores.held,
                 last_sweep=swept.timestamp() if swept else None,
             )
             known = self._restarts.get(health.source_id, 0)

@@ -6,6 +6,7 @@ Everything that is opened is closed by the exit stack it is given, in the revers
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from haiku.ingester.exceptions import SourceMissing
 from haiku.ingester.items.instance import Instance
 from haiku.ingester.items.items import Items
 from haiku.ingester.service.places import without_own_files
+from haiku.ingester.service.restores import Restores
 from haiku.ingester.sources.fs import FolderSource
 from haiku.ingester.work.outages import Outages
 from haiku.ingester.work.pipeline import Pipeline
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from haiku.ingester.sources.protocol import Source
     from haiku.ingester.work.observer import Observer
     from haiku.rag.config import AppConfig
+    from haiku.rag.embed.protocol import Embedder
     from haiku.rag.store import Store
     from haiku.rag.store.changes import Outcome
     from haiku.rag.write.session import WriteSession
@@ -50,6 +53,7 @@ class Rooms:
     store: Store
     session: WriteSession
     pipeline: Pipeline
+    restores: Restores
 
 
 class Builder:
@@ -86,11 +90,29 @@ class Builder:
         items = await opening("items", lambda: self._items(instance))
         store, created = await opening("store", self._store)
         await opening("items", lambda: _reconcile(items, store, created=created))
+        restores = Restores(store, items, sources)
+        await opening("items", restores.look)
         session = await opening("embedder", lambda: self._session(store))
         await items.reprocess(session.writer.fingerprint)
         spool = await opening("spool", lambda: self._spool(instance))
-        pipeline = self._pipeline(sources, items, session, spool, on_commit)
-        return Rooms(sources=sources, items=items, store=store, session=session, pipeline=pipeline)
+        return Rooms(
+            sources=sources,
+            items=items,
+            store=store,
+            session=session,
+            pipeline=self._pipeline(sources, restores, session, spool, on_commit),
+            restores=restores,
+        )
+
+    def clock(self) -> float:
+        """Epoch seconds, by which leases and delays are counted. For the simulator to replace."""
+        return time.time()
+
+    def embedder(self) -> Embedder:
+        """What makes vectors, as configured. For the simulator to replace."""
+        from haiku.rag.embed import create_embedder
+
+        return create_embedder(self._config.app.embeddings)
 
     async def _instance(self) -> Instance:
         instance = Instance.acquire(self._places.state)
@@ -98,7 +120,9 @@ class Builder:
         return instance
 
     async def _items(self, instance: Instance) -> Items:
-        items = await Items.open(self._places.items_url, instance.id, self._config.ingester.work)
+        items = await Items.open(
+            self._places.items_url, instance.id, self._config.ingester.work, clock=self.clock
+        )
         self._stack.push_async_callback(items.close)
         if count := await items.reclaim():
             log.info("%d items were under way when the daemon ended; they are done again", count)
@@ -119,11 +143,10 @@ class Builder:
         return store, created
 
     async def _session(self, store: Store) -> WriteSession:
-        from haiku.rag.embed import create_embedder
         from haiku.rag.write.session import WriteSession
 
         app: AppConfig = self._config.app
-        embedder = create_embedder(app.embeddings)
+        embedder = self.embedder()
         self._stack.push_async_callback(embedder.close)
         session = WriteSession(store, embedder, app)
         self._stack.push_async_callback(session.close)
@@ -138,7 +161,7 @@ class Builder:
     def _pipeline(
         self,
         sources: Mapping[str, Source],
-        items: Items,
+        restores: Restores,
         session: WriteSession,
         spool: Spool,
         on_commit: Callable[[Sequence[Outcome], float], None],
@@ -151,7 +174,7 @@ class Builder:
             max_documents=group.max_documents,
             max_bytes=group.max_bytes,
             window=group.window,
-            still_mine=items.still_held,
+            still_mine=restores.still_mine,
             on_commit=on_commit,
         )
         self._stack.push_async_callback(committer.close)
