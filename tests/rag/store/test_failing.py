@@ -268,7 +268,7 @@ def _fail(*args: Any, **kwargs: Any) -> None:
 async def test_a_full_disk_during_an_append_is_an_error_of_the_tree(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lance, "write_dataset", _fail)
+    monkeypatch.setattr(lance.fragment, "write_fragments", _fail)
     with pytest.raises(StoreError, match=r"documents.*No space left"):
         await write_group(filled)
     monkeypatch.undo()

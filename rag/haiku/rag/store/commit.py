@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from haiku.rag import ids
 from haiku.rag.exceptions import StoreBusy, StoreError
-from haiku.rag.store import indexes, reading, records, revisions, schema
+from haiku.rag.store import appending, indexes, reading, records, revisions, schema
 from haiku.rag.store import plan as planning
 from haiku.rag.store.changes import Outcome, Put
 from haiku.rag.store.threads import clock
@@ -222,18 +222,13 @@ class Committer:
         )
 
     def _append_table(self, table: str, rows: Any) -> int:
-        import lance
-
-        dataset = self._tables.latest(table)
-        if getattr(rows, "num_rows", True):  # a reader does not tell
-            try:
-                dataset = lance.write_dataset(rows, dataset, mode="append")
-            except OSError as error:
-                raise StoreError(
-                    f"{self._tables.database}: rows could not be appended to {table}, nothing of "
-                    f"them is visible: {error}"
-                ) from error
-        return int(dataset.version)
+        try:
+            return int(appending.append(self._tables.latest(table), rows).version)
+        except OSError as error:
+            raise StoreError(
+                f"{self._tables.database}: rows could not be appended to {table}, nothing of "
+                f"them is visible: {error}"
+            ) from error
 
     def _index_words(self) -> None:
         """Make the full-text index before its first rows become visible: a search without it
