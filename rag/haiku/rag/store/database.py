@@ -72,7 +72,6 @@ class Store:
         #: Counters since the store was opened.
         self.stats = StoreStats()
         self._settings = found
-        self._config = config
         self._tables = tables
         self._threads = Threads()
         self._committer = Committer(
@@ -268,9 +267,7 @@ class Store:
             StoreError: the storage failed; nothing was changed.
         """
         self._writable("restore a tag")
-        report = await Restorer(
-            self._tables, self._threads, self._committer, self._config.collect_after
-        ).restore(name)
+        report = await Restorer(self._tables, self._threads, self._committer).restore(name)
         self._schedule_upkeep()
         return report
 

@@ -23,7 +23,6 @@ from haiku.rag.exceptions import StoreBusy, StoreError, TagExists
 from haiku.rag.store import checking, commit, copying, reading, records, schema, settings, sql, tags
 from haiku.rag.store.states import RestoreReport
 from haiku.rag.store.tables import open_table
-from haiku.rag.store.threads import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,13 +39,10 @@ _SLIM = ["uri", "row_version", "state", "revision"]
 class Restorer:
     """Restores tags of one open store."""
 
-    def __init__(
-        self, tables: Tables, threads: Threads, committer: Committer, collect_after: float
-    ) -> None:
+    def __init__(self, tables: Tables, threads: Threads, committer: Committer) -> None:
         self._tables = tables
         self._threads = threads
         self._committer = committer
-        self._append_age = collect_after / 2
         self._tags = tags.Tags(tables, threads, committer)
 
     async def restore(self, name: str) -> RestoreReport:
@@ -132,40 +128,33 @@ class Restorer:
         head = reading.head(meta)
         if head.row_version != work.token:
             work.compare(meta)
-            work.missing = self._missing(work, head)
+            work.missing = self._missing(work, head, int(meta.version))
         return head
 
-    def _missing(self, work: _Work, head: Head) -> list[str]:
+    def _missing(self, work: _Work, head: Head, version: int) -> list[str]:
         """Revisions that are to be live again and have no copy that may be made so.
 
-        A copy that is older than half of `collect_after` may have been collected as a crash's
-        leavings: it has to be seen, after the head row was read, without being condemned there.
+        A collector may have taken a copy for what a crash left, and no clock says whether: when
+        anybody has committed since, the copy has to be seen after the head row was read, without
+        being condemned there. (A collector condemns, deletes, and releases, in this order.)
         """
-        oldest = clock() - self._append_age
-        copied = {name: work.copies.get(name) for name in work.difference.wanted}
-        usable = {n: c for n, c in copied.items() if c and c.revision not in head.condemned}
-        old = [copy for copy in usable.values() if copy.at < oldest]
-        lost = self._lost(old) if old else set()
-        return [n for n in copied if n not in usable or usable[n].revision in lost]
-
-    def _lost(self, copies: Sequence[_Copy]) -> set[str]:
-        """The copies that lack rows now."""
-        names = pa.array([copy.revision for copy in copies])
-        wanted = [[copy.rows[table] for copy in copies] for table in schema.APPENDED]
-        found = [checking.rows(self._tables.latest(t), names).tolist() for t in schema.APPENDED]
-        pairs = zip(copies, zip(*wanted, strict=True), zip(*found, strict=True), strict=True)
-        return {copy.revision for copy, want, there in pairs if want != there}
+        wanted = work.difference.wanted
+        usable = {n: c for n in wanted if (c := work.copies.get(n)) is not None}
+        doubtful = [c.revision for c in usable.values() if c.present_at != version]
+        gone = set(doubtful) - reading.revisions_there(
+            self._tables.latest(schema.DOCUMENTS), doubtful
+        )
+        lost = gone | head.condemned
+        for name, copy in usable.items():
+            work.copies[name] = replace(copy, present_at=version)
+        return [n for n in wanted if n not in usable or usable[n].revision in lost]
 
     async def _copy(self, work: _Work) -> None:
-        started = clock()
         names = {revision: ids.new_id() for revision in work.missing}
         rows = await self._threads.run(copying.copies, work.state, names)
         versions = await self._committer.append(rows)
-        counts = await self._threads.run(work.counts, list(names))
         for revision, name in names.items():
-            work.copies[revision] = _Copy(
-                revision=name, versions=versions, at=started, rows=counts[revision]
-            )
+            work.copies[revision] = _Copy(revision=name, versions=versions, present_at=work.version)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,10 +163,8 @@ class _Copy:
 
     revision: str
     versions: Versions
-    #: `clock()` before they were appended.
-    at: float
-    #: Table → number of rows.
-    rows: Mapping[str, int]
+    #: The version of `document_meta` at which they are known not to have been collected.
+    present_at: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,6 +192,8 @@ class _Work:
         #: Tagged revision → its copy.
         self.copies: dict[str, _Copy] = {}
         self.difference = _Difference()
+        #: The version of `document_meta` that was looked at.
+        self.version = 0
         #: What has to be copied before anything can be committed.
         self.missing: list[str] = []
         #: `row_version` of the head row that the last merge tried to write, and that row.
@@ -213,6 +202,7 @@ class _Work:
 
     def compare(self, meta: Any) -> None:
         """Find the rows that are not as they are tagged."""
+        self.version = int(meta.version)
         now = meta.to_table(columns=_SLIM, filter="state != 'head'").combine_chunks()
         tagged = self._tagged
         place = pc.index_in(tagged["uri"], value_set=_array(now["uri"]))
@@ -229,22 +219,6 @@ class _Work:
             kept=frozenset(changed["revision"].filter(kept).to_pylist()),
             wanted=changed["revision"].filter(pc.invert(kept)).to_pylist(),
         )
-
-    def counts(self, revisions: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Tagged revision → table → rows."""
-        found = {}
-        for part in sql.parts(revisions):
-            table = self.state[schema.META].to_table(
-                columns=["revision", "chunk_count", "item_count"],
-                filter=sql.both(sql.within("revision", part), reading.LIVE),
-            )
-            for row in table.to_pylist():
-                found[row["revision"]] = {
-                    schema.DOCUMENTS: 1,
-                    schema.ITEMS: row["item_count"],
-                    schema.CHUNKS: row["chunk_count"],
-                }
-        return found
 
     def rows(self, meta: Any, newest: Head) -> pa.Table:
         """The rows to merge into a version of `document_meta` that was compared."""
