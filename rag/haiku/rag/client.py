@@ -21,12 +21,14 @@ from haiku.rag.records import NewChunk
 from haiku.rag.store.changes import Delete, UpdateMeta
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from docling_core.types.doc.document import DoclingDocument
 
     from haiku.rag.embed.protocol import Embedder
     from haiku.rag.store import Store
     from haiku.rag.store.changes import Row
-    from haiku.rag.store.info import StoreInfo
+    from haiku.rag.store.info import StoreInfo, VacuumReport
     from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
     from haiku.rag.write.session import TextFormat, WriteSession
 
@@ -470,6 +472,25 @@ class HaikuRAG:
         """
         self._check_writable()
         return await self._store.delete_tag(name)
+
+    async def vacuum(
+        self, history: "float | timedelta | None" = None, *, full: bool = True
+    ) -> "VacuumReport":
+        """Take away all that nobody needs any more; safe beside readers and writers.
+
+        What was needed within the last `storage.collect_after`, or is tagged, stays: the report
+        says what has to wait. Failures are in the report, never raised.
+
+        Args:
+            history: for how long superseded versions stay readable, in seconds; None: as
+                `storage.history` says.
+            full: also look for rows that a crash left.
+
+        Raises:
+            ReadOnly.
+        """
+        self._check_writable()
+        return await self._store.vacuum(history, full=full)
 
     async def history(self, limit: int = 20) -> "list[HistoryEntry]":
         """The newest commits whose states can still be read, the newest first."""

@@ -312,6 +312,29 @@ def show_history(
     return tags.history(Target(db=db, config=config, read_only=True), limit, as_json=as_json)
 
 
+@app.command()
+@guarded
+def vacuum(
+    history: Annotated[
+        str | None,
+        typer.Option(
+            "--history",
+            metavar="DURATION",
+            help="How long superseded versions stay readable, e.g. 0, 12h or 7d; "
+            "default: storage.history.",
+        ),
+    ] = None,
+    db: Db = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> Work:
+    """Free the disk of what nobody needs, and gather what is scattered. Safe at any time."""
+    from haiku.rag.cli import upkeep
+
+    target = Target(db=db, config=config, read_only=False)
+    return upkeep.vacuum(target, history=history, as_json=as_json)
+
+
 tag_app = typer.Typer(
     help="Names for states of the database: make, list, restore, delete.",
     no_args_is_help=True,
