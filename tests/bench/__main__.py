@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import measures
+from tests.bench import disk, measures
 
 
 def main() -> None:
@@ -16,10 +16,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the mixed folder")
     parser.add_argument("--saves", type=int, default=40, help="saves of a small file")
     parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
+    parser.add_argument("--commits", type=int, default=960, help="single commits, and rewrites")
+    parser.add_argument("--documents", type=int, default=500_000, help="documents at most")
     options = parser.parse_args()
     runs = {
         "commands": lambda base: measures.commands(base, options.repeats),
         "latency": lambda base: measures.latency(base, options.saves),
+        "disk": disk.disk,
+        "singles": lambda base: disk.singles(base, options.commits),
+        "rewrites": lambda base: disk.rewrites(base, options.commits, 50_000),
+        "memory": lambda base: disk.memory(base, 400),
+        "growth": lambda base: disk.growth(base, [1_000, 20_000, options.documents]),
         "throughput": lambda base: measures.throughput(base, options.files, options.rounds),
     }
     table = Table("what", "measured", "target", "note", title=measures.machine())

@@ -341,6 +341,25 @@ async def test_commits_collect_by_themselves(store: Store, clock: Clock) -> None
     assert len(revisions(store)) <= 2
 
 
+async def test_upkeep_comes_to_an_end(store: Store, clock: Clock) -> None:
+    """A database that nobody writes to is left alone, marks and all."""
+    await rewritten(store)
+    waits = []
+    for _ in range(8):
+        waits.append((await store.vacuum()).again_in is not None)
+        clock.grace()
+    assert waits == [*sorted(waits, reverse=True)]
+    assert not waits[-1]
+    assert waits[0]
+    waits.clear()
+    await store.commit([put("a", "again")])
+    for _ in range(8):
+        store._upkeep._next_sweep = 0.0
+        waits.append((await store.upkeep()).again_in is not None)
+        clock.grace()
+    assert not waits[-1]
+
+
 async def test_lance_never_loses_a_version_that_was_just_superseded(
     store: Store, clock: Clock
 ) -> None:

@@ -146,16 +146,14 @@ class Upkeep:
 
     async def _clean_table(self, work: _Work, mark: marks.Mark, table: str) -> None:
         await self._step(f"clean {table}")
-        work.cleaned.append(
-            await self._threads.finish(
-                cleaning.clean,
-                self._tables.latest(table),
-                table,
-                before=mark.versions[table],
-                history=work.history,
-                keep=self._config.vacuum_keep,
-                now=time.time(),
-            )
+        work.cleaned[table] = await self._threads.finish(
+            cleaning.clean,
+            self._tables.latest(table),
+            table,
+            before=mark.versions[table],
+            history=work.history,
+            keep=self._config.vacuum_keep,
+            now=time.time(),
         )
 
     async def _mark(self, work: _Work, spacing: float) -> None:
@@ -268,7 +266,7 @@ class Upkeep:
         self._stats.indexes_created += len(work.created)
         self._stats.indexes_updated += len(work.updated)
         self._stats.collected_revisions += work.collected.revisions
-        self._stats.removed_versions += sum(done.versions for done in work.cleaned)
+        self._stats.removed_versions += sum(done.versions for done in work.cleaned.values())
         self._stats.upkeep_errors += len(work.errors)
         if work.errors:
             self._stats.last_upkeep_error = work.errors[-1]
@@ -286,7 +284,7 @@ class _Work:
     rewritten: dict[str, int] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
-    cleaned: list[cleaning.Cleaned] = field(default_factory=list)
+    cleaned: dict[str, cleaning.Cleaned] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -297,10 +295,12 @@ class _Work:
 
     @property
     def changed(self) -> bool:
-        """Whether versions were superseded, or removed, so that there may be more to remove."""
-        return bool(self.collected.rows or self.rewritten or self.updated) or any(
-            done.versions for done in self.cleaned
-        )
+        """Whether versions were superseded, or removed, so that there may be more to remove.
+
+        Those of `settings` do not count: every mark makes one.
+        """
+        removed = sum(self.cleaned[name].versions for name in schema.READ if name in self.cleaned)
+        return bool(self.collected.rows or self.rewritten or self.updated or removed)
 
     def report(self) -> UpkeepReport:
         return UpkeepReport(
@@ -308,7 +308,7 @@ class _Work:
             created=tuple(self.created),
             updated=tuple(self.updated),
             collected_revisions=self.collected.revisions,
-            removed_versions=sum(done.versions for done in self.cleaned),
+            removed_versions=sum(done.versions for done in self.cleaned.values()),
             skipped=tuple(self.skipped),
             postponed=tuple(self.postponed),
             errors=tuple(self.errors),
@@ -323,8 +323,8 @@ class _Work:
             rewritten=dict(self.rewritten),
             created=tuple(self.created),
             updated=tuple(self.updated),
-            removed_versions=sum(done.versions for done in self.cleaned),
-            removed_bytes=sum(done.bytes for done in self.cleaned),
+            removed_versions=sum(done.versions for done in self.cleaned.values()),
+            removed_bytes=sum(done.bytes for done in self.cleaned.values()),
             bytes_before=before,
             bytes_after=after,
             waiting_revisions=self.waiting,
