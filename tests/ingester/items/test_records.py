@@ -1,5 +1,8 @@
 """Sources' own records, requests, and lists for people."""
 
+import pytest
+
+from haiku.ingester.exceptions import LeaseLost
 from haiku.ingester.items import Items, Observation, Request, RequestKind, State
 
 
@@ -80,3 +83,28 @@ async def test_how_long_the_longest_has_waited(items: Items, clock):
     clock.now += 500
     await items.observe("a", [Observation("v", "1")], live=False)
     assert abs((await items.waiting_since())["a"] - began) < 1
+
+
+async def test_who_lost_a_source_is_not_believed_any_more(open_items, clock):
+    """A daemon that was frozen does not take in what it saw of a source before (S9)."""
+    one, two = await open_items("one"), await open_items("two")
+    assert await one.take_source("docs")
+    await one.observe("docs", [Observation("a", "1")], live=True)
+    clock.now += 61
+    await one.observe("docs", [Observation("a", "2")], live=True)  # nobody else has it yet
+    assert await two.take_source("docs")
+    await two.observe("docs", [Observation("a", "3"), Observation("b", "1")], live=True)
+    for late in (
+        one.observe("docs", [Observation("c", "1")], live=True),
+        one.gone("docs", ["a"], live=True),
+        one.moved("docs", "b", Observation("d", "1")),
+    ):
+        with pytest.raises(LeaseLost, match="docs was taken over"):
+            await late
+    assert {known.uri: known.mark for known in (await two.known("docs")).values()} == {
+        "a": "3",
+        "b": "1",
+    }
+    await one.observe("other", [Observation("x", "1")], live=True)
+    await two.release_source("docs")
+    await one.gone("docs", ["a"], live=True)

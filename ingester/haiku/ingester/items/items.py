@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from haiku.ingester.items import (
     claiming,
@@ -20,7 +20,7 @@ from haiku.ingester.items.database import Database
 from haiku.ingester.items.model import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         Suspension,
     )
     from haiku.rag.store.changes import Row
+
+T = TypeVar("T")
 
 #: States in which something is still to be done.
 OPEN = (State.PENDING, State.WORKING, State.GONE)
@@ -114,21 +116,23 @@ class Items:
 
         Unknown: pending. Another mark: the counter rises and it is work again, or stays under
         way. The same mark: nothing, also for failed and skipped. Seen again while it was
-        leaving: pending.
+        leaving: pending. Raises `LeaseLost` while another instance holds the source.
         """
-        now = self._clock()
-        observed = await self._database.write(
-            lambda c: observing.observe(c, source_id, observations, live=live, now=now)
+        observed = await self._say(
+            source_id,
+            lambda c, now: observing.observe(c, source_id, observations, live=live, now=now),
         )
         if observed.new or observed.changed:
             self._news.set()
         return observed
 
     async def gone(self, source_id: str, uris: Iterable[str], *, live: bool) -> int:
-        """Want these removed; returns how many were known and not leaving already."""
-        now = self._clock()
-        count = await self._database.write(
-            lambda c: observing.gone(c, source_id, uris, live=live, now=now)
+        """Want these removed; returns how many were known and not leaving already.
+
+        Raises `LeaseLost` while another instance holds the source.
+        """
+        count = await self._say(
+            source_id, lambda c, now: observing.gone(c, source_id, uris, live=live, now=now)
         )
         if count:
             self._news.set()
@@ -138,12 +142,27 @@ class Items:
         """The object at `uri` is at `to.uri` now, with the same content.
 
         False: that could not be a move, because the item is not indexed, is changing, or another
-        one is at the new name; it was taken as an addition and a removal instead.
+        one is at the new name; it was taken as an addition and a removal instead. Raises
+        `LeaseLost` while another instance holds the source.
         """
-        now = self._clock()
-        done = await self._database.write(lambda c: observing.moved(c, source_id, uri, to, now=now))
+        done = await self._say(
+            source_id, lambda c, now: observing.moved(c, source_id, uri, to, now=now)
+        )
         self._news.set()
         return done
+
+    async def _say(
+        self, source_id: str, write: Callable[[AsyncConnection, float], Awaitable[T]]
+    ) -> T:
+        """Write what a source says, unless another instance speaks for it: whoever was frozen
+        must not undo what that one has seen since."""
+        now = self._clock()
+
+        async def say(connection: AsyncConnection) -> T:
+            await records.check_holder(connection, source_id, self.instance, now=now)
+            return await write(connection, now)
+
+        return await self._database.write(say)
 
     async def known(self, source_id: str, under: str | None = None) -> dict[str, Known]:
         """URI → what is known of a source's items, except those that are leaving it.

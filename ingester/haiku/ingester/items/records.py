@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, or_, select, update
 
+from haiku.ingester.exceptions import LeaseLost
 from haiku.ingester.items.listing import moment
 from haiku.ingester.items.model import Request, RequestKind, SourceRecord, Suspension
 from haiku.ingester.items.observing import know_source
@@ -66,6 +67,23 @@ async def take(
         .values(lease_owner=owner, lease_until=now + lease)
     )
     return bool(result.rowcount)
+
+
+async def check_holder(
+    connection: AsyncConnection, source_id: str, owner: str, *, now: float
+) -> None:
+    """Refuse what an instance saw of a source that another one speaks for by now.
+
+    Raises:
+        LeaseLost: another instance holds the source's lease.
+    """
+    others = (sources.c.lease_owner != owner) & (sources.c.lease_until >= now)
+    statement = select(sources.c.lease_owner).where(sources.c.source_id == source_id, others)
+    if await connection.scalar(statement.with_for_update(read=True)) is not None:
+        raise LeaseLost(
+            f"source {source_id} was taken over by another instance; what was seen of it before "
+            "is not taken in"
+        )
 
 
 async def give_up(connection: AsyncConnection, source_id: str, owner: str) -> None:

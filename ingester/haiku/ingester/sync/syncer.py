@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from haiku.ingester.exceptions import (
     ItemsUnavailable,
+    LeaseLost,
     SourceIncomplete,
     SourceMissing,
     WatchUnavailable,
@@ -38,8 +39,9 @@ WATCH_LIVED = 60.0
 #: Polling takes at most one part in this many of the time.
 POLL_SHARE = 10
 
-#: What a source or the items database may raise when they are away for a while.
-PASSING = (SourceMissing, SourceIncomplete, SourceError, ItemsUnavailable)
+#: What a source or the items database may raise when they are away for a while, or when another
+#: instance has the source: then whoever runs this notices it soon, and ends it.
+PASSING = (SourceMissing, SourceIncomplete, SourceError, ItemsUnavailable, LeaseLost)
 
 
 class SourceSync:
