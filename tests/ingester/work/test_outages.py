@@ -1,5 +1,7 @@
 """What does not answer pauses the work, and is nobody's failure but its own."""
 
+import asyncio
+
 import pytest
 
 from haiku.ingester.items import State
@@ -149,3 +151,23 @@ async def test_a_document_that_breaks_the_embedder_keeps_nobody_out(bench):
     worker = bench.worker(concurrency=3)
     await bench.drain_all_but("mem:/poison", worker)
     assert (await bench.items.counts())["docs"][State.INDEXED] == 40
+
+
+async def test_a_key_that_is_refused_from_now_on_fails_nobody_who_is_under_way(bench):
+    """Others were served since it was begun: still it is no fault of its content."""
+    embed, served = bench.embedding.embed, asyncio.Event()
+
+    async def expires(texts, **more):
+        if "slow" in texts and not served.is_set():
+            await served.wait()
+            raise EmbedderRefused("401")
+        vectors = await embed(texts, **more)
+        asyncio.get_running_loop().call_later(0.1, served.set)
+        return vectors
+
+    bench.embedding.embed = expires
+    await bench.write("mem:/slow", "slow")
+    await bench.write("mem:/quick", "quick")
+    await bench.drain()
+    assert bench.seen.outcomes["retry", "embedder_refused"] == 1
+    assert await bench.items.counts() == {"docs": {State.INDEXED: 2}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from haiku.ingester.items.model import Failed, Retry, Skipped
-from haiku.rag.exceptions import HaikuRAGError, SourceTooLarge, StoreError, UnsupportedFormat
+from haiku.ingester.work.outages import part_of
+from haiku.rag.exceptions import HaikuRAGError, SourceTooLarge, UnsupportedFormat
 
 #: What a source does not want, rather than what went wrong.
 _UNWANTED = (UnsupportedFormat, SourceTooLarge)
@@ -12,14 +13,14 @@ _UNWANTED = (UnsupportedFormat, SourceTooLarge)
 def verdict(error: HaikuRAGError, *, stage: str, fingerprint: str) -> Skipped | Failed | Retry:
     """The result of a claim that ended with `error`.
 
-    An unsupported format or size is skipped; a retryable error and anything that is wrong with
-    the database is tried again, not before the time the other side asked for; the rest is failed
-    for this content and this pipeline.
+    An unsupported format or size is skipped; a retryable error, and one of what all items need,
+    is tried again, not before the time the other side asked for; the rest is failed for this
+    content and this pipeline.
     """
     reason = str(error) or type(error).__name__
     if isinstance(error, _UNWANTED):
         return Skipped(code=error.code, reason=reason, fingerprint=fingerprint)
-    if error.retryable or isinstance(error, StoreError):
+    if error.retryable or part_of(error) is not None:
         after = getattr(error, "retry_after", None)
         return Retry(code=error.code, reason=reason, stage=stage, after=after)
     return Failed(code=error.code, reason=reason, stage=stage, fingerprint=fingerprint)
