@@ -220,3 +220,26 @@ def source_confirm_deletes(source: SourceId, config: Config = None, db: Database
     from haiku.ingester.cli import asking
 
     asking.confirm_deletes(config, db, source)
+
+
+@app.command()
+def soak(
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="The same seed gives the same actions.", show_default=False),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0.01, help="How long, before the last settling.")
+    ] = 5.0,
+    files: Annotated[
+        int, typer.Option("--files", min=1, help="Files in the simulated folder, about.")
+    ] = 60,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the temporary folder; a failed run is kept always.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try a daemon on this machine: changes, faults and crashes by a seed, checked all the time."""
+    from haiku.ingester.cli.soaking import soak_command
+
+    soak_command(seed, minutes, files, keep=keep, as_json=as_json)
