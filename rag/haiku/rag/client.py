@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from docling_core.types.doc.document import DoclingDocument
 
     from haiku.rag.embed.protocol import Embedder
-    from haiku.rag.store import Store
+    from haiku.rag.store import Snapshot, Store
     from haiku.rag.store.changes import Row
     from haiku.rag.store.info import StoreInfo, VacuumReport
     from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
@@ -303,7 +303,7 @@ class HaikuRAG:
     async def delete_document(self, document_id: str) -> bool:
         """Delete a document. False when no document has the id."""
         self._check_writable()
-        row = await (await self._store.snapshot()).get(document_id)
+        row = await self._store.read(lambda snapshot: snapshot.get(document_id))
         if row is None:
             return False
         (outcome,) = await self._store.commit([Delete(uri=row.uri)])
@@ -355,16 +355,24 @@ class HaikuRAG:
 
     async def get_document_by_id(self, document_id: str) -> Document | None:
         """The document with its content, or None."""
-        row = await (await self._store.snapshot()).get(document_id)
-        return await self._full(row) if row else None
+
+        async def look(snapshot: "Snapshot") -> Document | None:
+            row = await snapshot.get(document_id)
+            return _document(row, await snapshot.content(row)) if row else None
+
+        return await self._store.read(look)
 
     async def get_document_by_uri(self, uri: str | Path) -> Document | None:
         """The document with its content, or None. A path is taken as its `file://` URI."""
-        snapshot = await self._store.snapshot()
-        row = await snapshot.get_by_uri(str(uri))
-        if row is None and not uris.is_uri(str(uri)) and not str(uri).startswith("urn:"):
-            row = await snapshot.get_by_uri(uris.path_to_uri(uri))
-        return await self._full(row) if row else None
+        named = str(uri)
+
+        async def look(snapshot: "Snapshot") -> Document | None:
+            row = await snapshot.get_by_uri(named)
+            if row is None and not uris.is_uri(named) and not named.startswith("urn:"):
+                row = await snapshot.get_by_uri(uris.path_to_uri(uri))
+            return _document(row, await snapshot.content(row)) if row else None
+
+        return await self._store.read(look)
 
     async def list_documents(
         self, limit: int | None = None, offset: int = 0, filter: str | None = None
@@ -374,12 +382,14 @@ class HaikuRAG:
         Raises:
             FilterError: `filter` is outside the filter language.
         """
-        rows = await (await self._store.snapshot()).rows(_where(filter), limit=limit, offset=offset)
+        where = _where(filter)
+        rows = await self._store.read(lambda s: s.rows(where, limit=limit, offset=offset))
         return [_document(row) for row in rows]
 
     async def count_documents(self, filter: str | None = None) -> int:
         """How many documents there are, or how many match."""
-        return await (await self._store.snapshot()).count(_where(filter))
+        where = _where(filter)
+        return await self._store.read(lambda snapshot: snapshot.count(where))
 
     async def search(
         self,
@@ -401,23 +411,25 @@ class HaikuRAG:
         """
         from haiku.rag.search import search
 
-        return await search(
-            await self._store.snapshot(),
-            self._query_embedder(),
-            query,
-            limit=limit if limit is not None else self.config.search.limit,
-            search_type=search_type,
-            where=_where(filter),
+        embedder, where = self._query_embedder(), _where(filter)
+        return await self._store.read(
+            lambda snapshot: search(
+                snapshot,
+                embedder,
+                query,
+                limit=limit if limit is not None else self.config.search.limit,
+                search_type=search_type,
+                where=where,
+            )
         )
 
     async def expand_context(self, results: Sequence[SearchResult]) -> list[SearchResult]:
         """The hits with the text around them, within `search.max_context_chars`."""
         from haiku.rag.search import expand_context
 
-        return await expand_context(
-            await self._store.snapshot(),
-            results,
-            max_chars=self.config.search.max_context_chars,
+        most = self.config.search.max_context_chars
+        return await self._store.read(
+            lambda snapshot: expand_context(snapshot, results, max_chars=most)
         )
 
     async def info(self) -> "StoreInfo":
@@ -529,13 +541,14 @@ class HaikuRAG:
         return self._embedder
 
     async def _row(self, document_id: str) -> "Row":
-        row = await (await self._store.snapshot()).get(document_id)
+        row = await self._store.read(lambda snapshot: snapshot.get(document_id))
         if row is None:
             raise DocumentNotFound(f"no document has the id {document_id}")
         return row
 
     async def _full(self, row: "Row") -> Document:
-        return _document(row, await (await self._store.snapshot()).content(row))
+        content = await self._store.read(lambda snapshot: snapshot.content(row))
+        return _document(row, content)
 
 
 def _where(expression: str | None) -> str | None:

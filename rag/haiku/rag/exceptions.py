@@ -14,6 +14,7 @@
     │   ├── TagNotFound              no tag has that name
     │   ├── TagUnusable              a partial tag names no state
     │   ├── StateNotKept             that version or time is not kept, or was cleaned up
+    │   ├── SnapshotExpired (retry)  what a reader held was superseded long ago and removed
     │   ├── Conflict        (retry)  another writer changed the document first
     │   └── StoreBusy       (retry)  the commit kept losing against other writers
     ├── SourceError
@@ -129,6 +130,13 @@ class StateNotKept(StoreError):
     """The version or time that was asked for is not kept any more, or never was."""
 
     code = "not_kept"
+
+
+class SnapshotExpired(StoreError):
+    """The versions of a snapshot that was held for long were removed; take a new one."""
+
+    retryable = True
+    code = "expired"
 
 
 class Conflict(StoreError):

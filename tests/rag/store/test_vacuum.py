@@ -25,8 +25,8 @@ from tests.rag.store.aging import (
 )
 from tests.rag.store.making import CONFIG, IDENTITY, contents, put
 
-from haiku.rag.exceptions import ReadOnly
-from haiku.rag.store import Store, appending, cleaning, compacting, indexes, marks, schema
+from haiku.rag.exceptions import ReadOnly, SnapshotExpired
+from haiku.rag.store import Store, appending, cleaning, compacting, indexes, marks, reading, schema
 from haiku.rag.store.changes import Delete
 from haiku.rag.store.cleaning import State
 from haiku.rag.store.compacting import Piece
@@ -427,3 +427,67 @@ def test_marks_are_read_again_as_written() -> None:
     mark = marks.Mark(host="h", at=1.5, versions={"a": 3})
     text = marks._dump([mark], 7.0)
     assert marks.load({marks.KEY: text}) == marks.Book(marks=(mark,), full_look=7.0)
+
+
+# --- who loses a version under it ---------------------------------------------------------------
+
+
+async def expired(store: Store, clock: Clock) -> Any:
+    """A snapshot whose versions have gone."""
+    held = await store.snapshot()
+    await store.commit([put("a", "new"), put("b", "new")])
+    await collect(store, clock)
+    return held
+
+
+async def test_a_snapshot_held_too_long_says_so(store: Store, clock: Clock) -> None:
+    await store.commit([put("a", "old"), put("b", "old")])
+    held = await expired(store, clock)
+    with pytest.raises(SnapshotExpired, match="take a new one") as caught:
+        await held.text_search("old", 3)
+    assert caught.value.retryable
+
+
+async def test_a_read_takes_another_snapshot(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.commit([put("a", "old"), put("b", "old")])
+    held = await expired(store, clock)
+    newest, taken = store.snapshot, 0
+
+    async def stale() -> Any:
+        nonlocal taken
+        taken += 1
+        return held if taken == 1 else await newest()
+
+    monkeypatch.setattr(store, "snapshot", stale)
+    rows = await store.read(lambda snapshot: snapshot.rows())
+    assert {row.uri for row in rows} == {"a", "b"}
+    assert taken == 2
+
+    async def always() -> Any:
+        return held
+
+    monkeypatch.setattr(store, "snapshot", always)
+    with pytest.raises(SnapshotExpired):
+        await store.read(lambda snapshot: snapshot.text_search("old", 3))
+
+
+async def test_a_writer_reads_again_what_was_removed_under_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.commit([put("a", "old")])
+    base, failures = reading.base, 0
+
+    def lose(*args: Any) -> Any:
+        nonlocal failures
+        failures += 1
+        if failures == 1:
+            raise OSError("Object at location /x/document_meta.lance/data/1.lance not found")
+        return base(*args)
+
+    monkeypatch.setattr(reading, "base", lose)
+    (outcome,) = await store.commit([put("a", "new")])
+    assert outcome.result == "done"
+    assert failures > 1
+    assert await contents(store) == {"a": "new"}

@@ -15,6 +15,7 @@ from haiku.rag.exceptions import StoreBusy, StoreError
 from haiku.rag.store import appending, indexes, reading, records, revisions, schema
 from haiku.rag.store import plan as planning
 from haiku.rag.store.changes import Outcome, Put
+from haiku.rag.store.tables import LOSSES, is_lost
 from haiku.rag.store.threads import clock
 
 if TYPE_CHECKING:
@@ -96,7 +97,12 @@ class Committer:
         lost = 0
         for _ in range(TRIES):
             await self.step("read")
-            meta, base = await self._threads.run(self._read, group)
+            try:
+                meta, base = await self._threads.run(self._read, group)
+            except LOSSES as error:
+                if not is_lost(error):
+                    raise
+                continue  # halted for so long that the version was removed
             if group.token == base.head.row_version:
                 return group.outcomes()
             await self.step("check")
@@ -271,11 +277,13 @@ class Committer:
         merge = pinned.merge_insert("uri").when_matched_update_all().when_not_matched_insert_all()
         try:
             merge.conflict_retries(0).execute(rows)
-        except OSError as error:
+        except LOSSES as error:
             if is_conflict(error):
                 return False
             if self._landed(token):
                 return True
+            if is_lost(error):
+                return False
             raise StoreError(
                 f"{self._tables.database}: the commit failed and nothing of it is visible: {error}"
             ) from error

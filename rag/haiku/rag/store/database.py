@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from haiku.rag import ids, uris
-from haiku.rag.exceptions import DatabaseExists, DatabaseNotFound, ReadOnly, StoreError
+from haiku.rag.exceptions import (
+    DatabaseExists,
+    DatabaseNotFound,
+    ReadOnly,
+    SnapshotExpired,
+    StoreError,
+)
 from haiku.rag.store import (
     history,
     indexes,
@@ -40,7 +46,7 @@ from haiku.rag.store.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     import numpy as np
@@ -52,6 +58,11 @@ if TYPE_CHECKING:
     from haiku.rag.store.commit import Step, StillMine
     from haiku.rag.store.info import UpkeepReport, VacuumReport
     from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
+
+T = TypeVar("T")
+
+#: Snapshots that a read takes before it gives up.
+READS = 3
 
 
 class Store:
@@ -164,6 +175,19 @@ class Store:
         """The database as the last commit of any process left it."""
         view = await self._threads.run(self._tables.view)
         return Snapshot(view, self._threads, self.identity)
+
+    async def read(self, work: Callable[[Snapshot], Awaitable[T]]) -> T:
+        """What `work` makes of the newest snapshot; of another one when that one expires.
+
+        Raises:
+            SnapshotExpired: it has taken too long each time.
+        """
+        for _ in range(READS - 1):
+            try:
+                return await work(await self.snapshot())
+            except SnapshotExpired:
+                continue
+        return await work(await self.snapshot())
 
     async def commit(
         self,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from haiku.rag.exceptions import IdentityMismatch, StoreError
+from haiku.rag.exceptions import IdentityMismatch, SnapshotExpired, StoreError
 from haiku.rag.store import legs, reading, schema, sql
+from haiku.rag.store.tables import LOSSES, is_lost
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,9 +21,15 @@ if TYPE_CHECKING:
     from haiku.rag.store.tables import View
     from haiku.rag.store.threads import Threads
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class Snapshot:
     """The database at one commit; it never changes and needs no closing.
+
+    Its versions stay for `storage.history` and never less than `storage.collect_after` after
+    they were superseded; then every method raises `SnapshotExpired`. `Store.read` takes a new one.
 
     `where` is, everywhere, a validated SQL expression over the columns id, uri, title, metadata
     (JSON text), created_at and updated_at. Timestamps compare with typed literals only:
@@ -31,8 +38,24 @@ class Snapshot:
 
     def __init__(self, view: View, threads: Threads, identity: EmbeddingIdentity) -> None:
         self._view = view
-        self._run = threads.run
+        self._threads = threads
         self._identity = identity
+
+    async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a look-up in a thread.
+
+        Raises:
+            SnapshotExpired: what it reads was removed.
+        """
+        try:
+            return await self._threads.run(call, *args, **kwargs)
+        except LOSSES as error:
+            if not is_lost(error):
+                raise
+            raise SnapshotExpired(
+                "this snapshot was held for longer than superseded versions are kept "
+                "(storage.history), and what it reads has been removed; take a new one"
+            ) from error
 
     @property
     def version(self) -> int:

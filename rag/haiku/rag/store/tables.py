@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 REFRESH_AFTER = 5.0
 
 
+#: How Lance and Arrow say that a file is not there.
+LOSSES = (OSError, ValueError)
+
+
 def locate(path: str | os.PathLike[str]) -> str:
     """The absolute path of a local database, or the URI of a remote one."""
     text = os.fspath(path)
@@ -36,8 +40,14 @@ def table_path(database: str, table: str) -> str:
     return f"{database.rstrip('/')}/{table}.lance"
 
 
-def open_table(database: str, table: str) -> Any:
+def open_table(database: str, table: str, cache: int | None = None) -> Any:
     """The latest version of a table.
+
+    Args:
+        database: where it is.
+        table: its name.
+        cache: bytes that Lance may keep of what it has read, beside as much of its indexes; None:
+            its default of a gigabyte and more, which large values fill.
 
     Raises:
         DatabaseNotFound: there is no such table.
@@ -49,7 +59,7 @@ def open_table(database: str, table: str) -> Any:
     if not uris.is_uri(path) and not Path(path).is_dir():
         raise _not_found(database)
     try:
-        return lance.dataset(path)
+        return lance.dataset(path, metadata_cache_size_bytes=cache, index_cache_size_bytes=cache)
     except (ValueError, OSError) as error:
         if "not found" in str(error).lower():
             raise _not_found(database) from None
@@ -106,6 +116,12 @@ def _size(path: Path) -> int:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:  # cleaned up meanwhile
         return 0
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether a version, or a file of it, was removed before it could be read."""
+    text = str(error).lower()
+    return isinstance(error, LOSSES) and "not found" in text and ".lance/" in text
 
 
 def latest(dataset: Any) -> Any:
@@ -192,6 +208,14 @@ class Tables:
         known = self._datasets.get(table)
         if known is not None and table in self._fixed:
             return known
-        found = open_table(self.database, table) if known is None else latest(known)
+        found = open_table(self.database, table) if known is None else self._renewed(table, known)
         self._datasets[table] = found
         return found
+
+    def _renewed(self, table: str, known: Any) -> Any:
+        try:
+            return latest(known)
+        except LOSSES as error:
+            if not is_lost(error):
+                raise
+            return open_table(self.database, table)  # removed between two looks at it
