@@ -33,6 +33,7 @@ def main() -> None:
     for name in options.names:
         with measures.scratch(name) as base:
             for figure in runs[name](base):
+                print(f"{figure.what}: {figure.value} ({figure.note})", flush=True)
                 table.add_row(figure.what, figure.value, figure.target, figure.note)
     Console(width=140).print(table)
 

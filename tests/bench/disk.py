@@ -76,7 +76,7 @@ def live_bytes(store: Store, scratch: Path) -> int:
     for name in (schema.META, *schema.APPENDED):
         table = lance.dataset(f"{store.path}/{name}.lance")
         path = scratch / f"{name}.lance"
-        lance.write_dataset(table.scanner().to_reader(), path, mode="overwrite")
+        lance.write_dataset(table.scanner().to_reader(), path, mode="create")
         total += size_on_disk(str(path)) or 0
         shutil.rmtree(path)
     return total

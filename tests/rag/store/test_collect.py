@@ -1,6 +1,8 @@
 """Collection of dead revisions: what goes, what stays, and when (S6, S9)."""
 
 import asyncio
+import signal
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from haiku.rag.store.changes import ABSENT, Delete, Move, UpdateMeta
 
 __all__ = ["clock"]
 
+ROOT = Path(__file__).parents[3]
 #: The steps of a vacuum with something to collect, compact, index and clean.
 STEPS = ("condemn", "delete chunks", "delete document_items", "delete documents", "release")
 
@@ -169,7 +172,7 @@ async def test_failing_at_every_step_until_nothing_fails(store: Store, clock: Cl
     assert await contents(store) == AFTER
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", [*STEPS, "compact chunks", "clean document_meta", "mark"])
 async def test_a_frozen_collector_undoes_nothing(store: Store, clock: Clock, step: str) -> None:
     """S9: held before any step while others update, delete and collect; woken, it does no harm."""
     await rewritten(store)
@@ -196,6 +199,29 @@ async def test_a_frozen_collector_undoes_nothing(store: Store, clock: Clock, ste
         assert await contents(other) == expected
         assert all_revisions(store) == await live(store)
         assert not condemned(store)
+
+
+@pytest.mark.slow
+async def test_killed_before_steps_and_run_again(store: Store, clock: Clock) -> None:
+    """S6: SIGKILL, not an exception: whatever lies half written is no harm."""
+    await rewritten(store)
+    await _leave_rows(store)
+    await store.vacuum()
+    clock.grace()
+    for step in ("delete chunks", "delete documents", "release", "compact chunks", "mark"):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "tests.rag.store.killed", store.path, str(clock.now), step),
+            cwd=ROOT,
+        )
+        assert await process.wait() == -signal.SIGKILL, step
+        assert await contents(store) == AFTER
+        await store.commit([put("a", "a newer"), put("a", "a new")])
+    await collect(store, clock)
+    assert await contents(store) == AFTER
+    assert all_revisions(store) == await live(store)
+    assert not condemned(store)
+    assert not replaced(store)
 
 
 async def test_a_writer_frozen_while_its_rows_are_collected_appends_again(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bench import disk
 from tests.rag.store.aging import (
     NO_HISTORY,
     Clock,
@@ -30,6 +31,7 @@ from haiku.rag.store import Store, appending, cleaning, compacting, indexes, mar
 from haiku.rag.store.changes import Delete
 from haiku.rag.store.cleaning import State
 from haiku.rag.store.compacting import Piece
+from haiku.rag.store.tables import size_on_disk
 
 __all__ = ["clock"]
 
@@ -159,6 +161,20 @@ async def test_many_single_updates_take_no_more_disk(store: Store, clock: Clock)
     assert before.bytes_after is not None
     assert after.bytes_after is not None
     assert after.bytes_after < before.bytes_after
+
+
+async def test_an_ingest_takes_no_more_disk_than_promised(tmp_path: Path, clock: Clock) -> None:
+    """F71: at most 3 times the live data before a vacuum, 1.5 times after it; F42: likewise."""
+    async with await Store.create(tmp_path / "db", disk.IDENTITY, NO_HISTORY) as store:
+        await disk.commit(store, (disk.put(f"u{n}", 20) for n in range(60)), 5)
+        await store.upkeep()
+        live_data = disk.live_bytes(store, tmp_path / "live")
+        assert (size_on_disk(store.path) or 0) < 3 * live_data
+        for n in range(60):
+            await store.commit([disk.put(f"u{n % 30}", 20)])
+        await collect(store, clock)
+        live_data = disk.live_bytes(store, tmp_path / "live")
+        assert (size_on_disk(store.path) or 0) < 1.5 * live_data
 
 
 async def test_forced_failures_are_counted_and_said(
