@@ -37,7 +37,7 @@ class GroupConfig(Section):
         0.05, ge=0, description="Seconds a finished document waits for others at most."
     )
     busy_window: float = Field(
-        1.0, ge=0, description="The same while more than a few documents are under way."
+        3.0, ge=0, description="The same while more than a few documents are on their way."
     )
 
 
@@ -59,6 +59,10 @@ class WorkConfig(Section):
     max_attempts: int = Field(5, ge=1, description="Tries before an item is failed.")
     backoff: float = Field(2.0, gt=0, description="Seconds before the second try; doubles.")
     backoff_max: float = Field(600.0, gt=0, description="Seconds between tries at most.")
+    reprocess_outdated: bool = Field(
+        True,
+        description="Convert again, after everything else, what another pipeline has indexed.",
+    )
     lease: float = Field(60.0, gt=1, description="Seconds a claim lasts without being renewed.")
 
 

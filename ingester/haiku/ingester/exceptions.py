@@ -6,6 +6,7 @@ IngesterError
 ├── WatchUnavailable   changes cannot be watched (limits); the source is polled instead
 ├── LeaseLost          another instance took the claim over; its work must not be committed
 ├── ItemsUnavailable   the items database cannot be opened or is busy (retry)
+├── PlanRefused        a plan cannot be read, written, or done with today's configuration
 ├── NotKnown           what a command names is not there: items database, item or source
 └── PortTaken          the address of the control API is in use
 """
@@ -51,6 +52,12 @@ class ItemsUnavailable(IngesterError):
 
     retryable = True
     code = "items_unavailable"
+
+
+class PlanRefused(IngesterError):
+    """A plan file cannot be read or written, or does not fit what is configured now."""
+
+    code = "plan"
 
 
 class NotKnown(IngesterError):

@@ -60,6 +60,7 @@ class Metrics:
         self._watch_restarts = self._counter(
             "watch_restarts", "Watches that died and were started again", "source"
         )
+        self._outdated = self._gauge("items_outdated", "Items indexed by another pipeline")
         self._outage = self._gauge(
             "outage", "1 while all work waits for this part to answer again", "part"
         )
@@ -82,6 +83,10 @@ class Metrics:
     def outcome(self, source: str, outcome: str, code: str = "") -> None:
         """An item ended: `outcome` is its state or "retry", `code` the error's short word."""
         self._outcomes.labels(source, outcome, code).inc()
+
+    def outdated(self, count: int) -> None:
+        """How many items another pipeline than today's has indexed."""
+        self._outdated.set(count)
 
     def outages(self, parts: Collection[str]) -> None:
         """The parts that do not answer now."""

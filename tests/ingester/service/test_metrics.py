@@ -24,6 +24,7 @@ def test_item_counts_are_replaced_not_added() -> None:
     assert found == {
         ("haiku_ingester_items", (("source", "docs"), ("state", "indexed"))): 4,
         ("haiku_ingester_items_working", ()): 0,
+        ("haiku_ingester_items_outdated", ()): 0,
     }
 
 

@@ -48,7 +48,7 @@ async def test_items_of_a_database_that_was_lost_are_work_again(
     items: Items, store: Store, created: bool, state: State
 ) -> None:
     await index_one(items)
-    await rooms._reconcile(items, store, created=created)
+    await rooms.reconcile(items, store, created=created)
     item = await items.get("docs", "file:///a.md")
     assert item is not None
     assert item.state == state

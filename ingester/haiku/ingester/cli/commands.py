@@ -86,12 +86,29 @@ def run_batch(
         str | None,
         typer.Option("--tag", metavar="NAME", help="Tag the database, if everything succeeded."),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Change nothing; say what would change and what it costs."),
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="With --dry-run: write the plan there. Without: do exactly that plan.",
+        ),
+    ] = None,
     config: Config = None,
     db: Database = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """One complete look at every source; exits when all is done, non-zero if anything failed."""
+    if dry_run or plan is not None:
+        from haiku.ingester.cli import planning
+
+        planning.command(config, db, folder or [], tag, plan, dry_run=dry_run, as_json=as_json)
+        return
     from haiku.ingester.cli.running import batch_command
 
     batch_command(config, db, folder or [], tag, as_json=as_json)

@@ -35,7 +35,7 @@ def serve_command(config_file: Path | None, db: str | None, folders: Sequence[Pa
     """Run the daemon until it is told to stop."""
 
     async def work() -> int:
-        config = _configure(config_file, folders)
+        config = configure(config_file, folders)
         stop = Stop()
         with stop.on_signals():
             code = await _serve(Daemon(config, find_places(config, db), stop))
@@ -78,7 +78,7 @@ def batch_command(
     """Look at every source once, do the work, tag the result if it succeeded, and report."""
 
     async def work() -> int:
-        config = _configure(config_file, folders)
+        config = configure(config_file, folders)
         stop = Stop()
         with stop.on_signals():
             batch = await run_once(config, find_places(config, db), stop, tag=tag)
@@ -90,7 +90,7 @@ def batch_command(
     opening.run(work())
 
 
-def _configure(config_file: Path | None, folders: Sequence[Path]) -> DaemonConfig:
+def configure(config_file: Path | None, folders: Sequence[Path]) -> DaemonConfig:
     """The configuration with the folders of the command line, and logging as it says."""
     config = with_folders(load_daemon_config(config_file), folders)
     section = config.ingester

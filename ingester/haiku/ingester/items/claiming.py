@@ -81,6 +81,7 @@ async def claim(
     *,
     owner: str,
     only: Collection[str] | None,
+    among: Collection[str] | None,
     slow: int,
     config: WorkConfig,
     turns: Turns,
@@ -93,7 +94,7 @@ async def claim(
         slow=slow - sum(row.slow and row.lease_owner == owner for row in under_way),
         suspects=1 - sum(row.crashes > SUSPECT_AFTER for row in under_way),
     )
-    queues = await _queues(connection, limit, only, lanes, turns, now)
+    queues = await _queues(connection, limit, only, among, lanes, turns, now)
     load = Counter(row.source_id for row in under_way)
     rows = _choose(queues, limit, load, lanes, turns)
     if not rows:
@@ -176,6 +177,21 @@ def waiting_state(action: str) -> State:
     return State.GONE if action == Action.REMOVE else State.PENDING
 
 
+async def work_left(connection: AsyncConnection) -> list[Claim]:
+    """Rows with something to do, the most urgent first, whether due or not.
+
+    A row that waits for a move is done with that move.
+    """
+    states = (State.PENDING, State.WORKING, State.GONE)
+    order = (items.c.priority, items.c.next_attempt_at, items.c.id)
+    statement = (
+        select(*_CLAIMED)
+        .where(items.c.state.in_(states), items.c.held_by.is_(None))
+        .order_by(*order)
+    )
+    return [_as_claim(row, "") for row in await connection.execute(statement)]
+
+
 # --- choosing ---------------------------------------------------------------------------------
 
 _CLAIMED = (
@@ -210,6 +226,7 @@ async def _queues(
     connection: AsyncConnection,
     limit: int,
     only: Collection[str] | None,
+    among: Collection[str] | None,
     lanes: _Lanes,
     turns: Turns,
     now: float,
@@ -222,7 +239,7 @@ async def _queues(
     ).all():
         if only is not None and source_id not in only:
             continue
-        due = partial(_due, connection, source_id, now)
+        due = partial(_due, connection, source_id, now, among)
         rows = await due(State.PENDING, limit, _PLAIN)
         rows += await due(State.GONE, limit, _PLAIN)
         if forego and len(rows) >= limit:  # else they are all there
@@ -245,6 +262,7 @@ async def _due(
     connection: AsyncConnection,
     source_id: str,
     now: float,
+    among: Collection[str] | None,
     state: State,
     limit: int,
     *conditions: ColumnElement[bool],
@@ -262,6 +280,8 @@ async def _due(
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
+    if among is not None:
+        statement = statement.where(items.c.uri.in_(among))
     return list((await connection.execute(statement)).all())
 
 

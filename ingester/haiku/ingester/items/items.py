@@ -196,12 +196,18 @@ class Items:
     # --- work
 
     async def claim(
-        self, limit: int, sources: Collection[str] | None = None, *, slow: int = 1
+        self,
+        limit: int,
+        sources: Collection[str] | None = None,
+        *,
+        slow: int = 1,
+        among: Collection[str] | None = None,
     ) -> list[Claim]:
         """Take up to `limit` due items of these sources (None: all), urgent and fair.
 
-        At most `slow` items whose conversion is slow are under way in this instance at once. The
-        attempt is counted now, before any work. Claims whose lease lapsed are taken first.
+        With `among`, some hundreds of URIs, none but these. At most `slow` items whose conversion
+        is slow are under way in this instance at once. The attempt is counted now, before any work.
+        Claims whose lease lapsed are taken first.
         """
         self._news.clear()
         self._claimed_at = self._database.written()
@@ -214,6 +220,7 @@ class Items:
                 limit,
                 owner=self.instance,
                 only=sources,
+                among=among,
                 slow=slow,
                 config=self._config,
                 turns=self._turns,
@@ -283,6 +290,18 @@ class Items:
                 written = self._database.written()
                 if written is None or written != self._claimed_at:
                     return
+
+    async def work_left(self) -> list[Claim]:
+        """Everything that is to be done, in order, as claims that nobody holds."""
+        return await self._database.read(claiming.work_left)
+
+    async def sizes(self, limit: int = 20_000) -> list[tuple[str, int, int]]:
+        """URI, bytes and chunks of items that are indexed, `limit` of them."""
+        return await self._database.read(lambda c: listing.sizes(c, limit))
+
+    async def outdated(self, fingerprint: str) -> int:
+        """How many items are indexed by another pipeline than this one."""
+        return await self._database.read(lambda c: listing.count_outdated(c, fingerprint))
 
     # --- questions and requests of people
 

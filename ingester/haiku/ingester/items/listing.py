@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import and_, false, func, or_, select, update
 
 from haiku.ingester.items.model import Action, Item, Known, Priority, State
 from haiku.ingester.items.observing import FRESH
@@ -14,7 +14,7 @@ from haiku.ingester.items.tables import items
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Column
+    from sqlalchemy import Column, ColumnElement
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from haiku.ingester.items.tables import AnyRow
@@ -182,6 +182,27 @@ async def retry(
     )
 
 
+def _indexed_by_another(fingerprint: str) -> ColumnElement[bool]:
+    states = items.c.state.in_((State.INDEXED, State.EMPTY))
+    return and_(states, items.c.fingerprint != fingerprint)
+
+
+async def count_outdated(connection: AsyncConnection, fingerprint: str) -> int:
+    """Number of items that another pipeline indexed."""
+    counted = select(func.count()).where(_indexed_by_another(fingerprint))
+    return int(await connection.scalar(counted) or 0)
+
+
+async def sizes(connection: AsyncConnection, limit: int) -> list[tuple[str, int, int]]:
+    """URI, bytes and chunks of indexed items."""
+    statement = (
+        select(items.c.uri, items.c.size, items.c.chunk_count)
+        .where(items.c.state == State.INDEXED, items.c.size.is_not(None))
+        .limit(limit)
+    )
+    return [(row.uri, row.size, row.chunk_count) for row in await connection.execute(statement)]
+
+
 async def reprocess(
     connection: AsyncConnection, fingerprint: str, *, outdated: bool, now: float
 ) -> int:
@@ -192,10 +213,7 @@ async def reprocess(
             items.c.tried_fingerprint.is_not(None),
             items.c.tried_fingerprint != fingerprint,
         ),
-        and_(
-            items.c.state.in_((State.INDEXED, State.EMPTY) if outdated else ()),
-            items.c.fingerprint != fingerprint,
-        ),
+        _indexed_by_another(fingerprint) if outdated else false(),
     )
     return await again(connection, differs, Priority.REPROCESS, now)
 

@@ -155,7 +155,7 @@ async def _sweep(section: FilesystemSource, opened: Rooms) -> str | None:
         await _answer(section.id, sync, opened)
         report = await sync.run_once()
         held = section.id in opened.restores.held
-        return advice(section.id) if held else _problem(report)
+        return advice(section.id) if held else problem_of(report)
     except HaikuRAGError as error:
         return str(error)
     finally:
@@ -171,7 +171,8 @@ async def _answer(source_id: str, sync: SourceSync, opened: Rooms) -> None:
             await ANSWERS[request.kind](opened.restores, source_id)
 
 
-def _problem(report: SweepReport) -> str | None:
+def problem_of(report: SweepReport) -> str | None:
+    """What a sweep could not do, for people, or None."""
     if report.incomplete:
         parts = "; ".join(f"{display(part.tree)}: {part.reason}" for part in report.incomplete)
         return f"parts could not be read, and nothing is removed there: {parts}"

@@ -91,6 +91,8 @@ class Figures:
             source: {state.value: number for state, number in states.items()}
             for source, states in (await items.counts()).items()
         }
+        fingerprint = self._rooms.session.writer.fingerprint
+        self._metrics.outdated(await items.outdated(fingerprint))
         waiting = await items.waiting_since()
         oldest = min(waiting.values(), default=time.time())
         self._metrics.items(counts, max(0.0, time.time() - oldest))

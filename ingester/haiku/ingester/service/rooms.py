@@ -19,7 +19,7 @@ from haiku.ingester.sources.fs import FolderSource
 from haiku.ingester.work.outages import Outages
 from haiku.ingester.work.pipeline import Pipeline
 from haiku.ingester.work.spool import Spool
-from haiku.ingester.work.worker import Worker
+from haiku.ingester.work.worker import Worker, WorkItems
 from haiku.rag.exceptions import DatabaseNotFound
 
 if TYPE_CHECKING:
@@ -89,11 +89,12 @@ class Builder:
         instance = await opening("items", self._instance)
         items = await opening("items", lambda: self._items(instance))
         store, created = await opening("store", self._store)
-        await opening("items", lambda: _reconcile(items, store, created=created))
+        await opening("items", lambda: reconcile(items, store, created=created))
         restores = Restores(store, items, sources)
         await opening("items", restores.look)
         session = await opening("embedder", lambda: self._session(store))
-        await items.reprocess(session.writer.fingerprint)
+        outdated = self._config.ingester.work.reprocess_outdated
+        await items.reprocess(session.writer.fingerprint, outdated=outdated)
         spool = await opening("spool", lambda: self._spool(instance))
         return Rooms(
             sources=sources,
@@ -225,11 +226,13 @@ async def check_required(config: DaemonConfig, sources: Mapping[str, Source]) ->
                 raise SourceMissing(f"{error} (the source is required)") from None
 
 
-def make_worker(config: DaemonConfig, rooms: Rooms, observer: Observer) -> Worker:
-    """A worker over the rooms, not running yet."""
+def make_worker(
+    config: DaemonConfig, rooms: Rooms, observer: Observer, *, items: WorkItems | None = None
+) -> Worker:
+    """A worker over the rooms, not running yet; `items` gives it claims other than all."""
     work = config.ingester.work
     return Worker(
-        rooms.items,
+        items or rooms.items,
         rooms.pipeline,
         concurrency=work.concurrency or ITEMS_PER_WORKER * rooms.session.workers,
         slow=max(1, rooms.session.workers - 1),
@@ -239,7 +242,7 @@ def make_worker(config: DaemonConfig, rooms: Rooms, observer: Observer) -> Worke
     )
 
 
-async def _reconcile(items: Items, store: Store, *, created: bool) -> None:
+async def reconcile(items: Items, store: Store, *, created: bool) -> None:
     """Make items agree with a database that they were not written beside.
 
     Without items they are filled from the database, without work; items of a database that was

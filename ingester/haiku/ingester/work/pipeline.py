@@ -64,7 +64,7 @@ class Pipeline:
     slow_after: float = SLOW_AFTER
     #: What does not answer now, for any item.
     outages: Outages = field(default_factory=Outages)
-    #: What is under way.
+    #: What is on its way to a commit.
     _running: set[Claim] = field(default_factory=set)
 
     async def run(self, claim: Claim, progress: Progress) -> Result:
@@ -250,12 +250,13 @@ class Pipeline:
     # --- the store
 
     async def _row(self, uri: str) -> Row | None:
-        return await (await self.writer.store.snapshot()).get_by_uri(uri)
+        return await self.writer.store.row(uri)
 
     async def _commit(
         self, claim: Claim, change: Change, progress: Progress, *, size: int = 0
     ) -> Outcome:
         progress.size = size
+        self._running.discard(claim)  # it waits for others, and nobody for it
         with progress.at("commit"):
             patience = self.busy_window if len(self._running) > FEW else None
             outcome = await self.committer.submit(change, size=size, claim=claim, patience=patience)

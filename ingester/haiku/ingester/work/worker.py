@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from haiku.ingester.config import GroupConfig
 from haiku.ingester.exceptions import ItemsUnavailable, LeaseLost
@@ -14,7 +14,8 @@ from haiku.ingester.work.pipeline import SLOW_AFTER
 from haiku.ingester.work.stages import Progress
 
 if TYPE_CHECKING:
-    from haiku.ingester.items import Items
+    from collections.abc import Collection, Sequence
+
     from haiku.ingester.items.model import Claim, Result
     from haiku.ingester.work.observer import Observer
     from haiku.ingester.work.pipeline import Pipeline
@@ -24,6 +25,22 @@ log = logging.getLogger(__name__)
 POLL_INTERVAL = 1.0  # seconds after which what other processes wrote is noticed
 GATHER = 0.2  # seconds that a few free slots wait for more, to be claimed for together
 RENEWALS = 3  # times a lease is renewed before it would lapse
+
+
+class WorkItems(Protocol):
+    """What a worker uses of `haiku.ingester.items.items.Items`; see there."""
+
+    async def claim(
+        self, limit: int, sources: Collection[str] | None = None, *, slow: int = 1
+    ) -> list[Claim]: ...
+
+    async def finish(self, claim: Claim, result: Result) -> State: ...
+
+    async def renew(self, claims: Sequence[Claim]) -> list[bool]: ...
+
+    async def release(self, claims: Sequence[Claim]) -> int: ...
+
+    async def wait(self, interval: float) -> None: ...
 
 
 class Worker:
@@ -36,7 +53,7 @@ class Worker:
 
     def __init__(
         self,
-        items: Items,
+        items: WorkItems,
         pipeline: Pipeline,
         *,
         concurrency: int,

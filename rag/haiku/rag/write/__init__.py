@@ -10,6 +10,6 @@ commit.
 
 from haiku.rag.write.group import GroupCommitter
 from haiku.rag.write.prepared import Prepared
-from haiku.rag.write.writer import Writer
+from haiku.rag.write.writer import Writer, todays_fingerprint
 
-__all__ = ["GroupCommitter", "Prepared", "Writer"]
+__all__ = ["GroupCommitter", "Prepared", "Writer", "todays_fingerprint"]

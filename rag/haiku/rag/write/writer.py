@@ -45,6 +45,21 @@ def pipeline_fingerprint(config: AppConfig) -> str:
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def todays_fingerprint(config: AppConfig) -> str:
+    """The fingerprint that a `Writer` with this configuration has.
+
+    Raises:
+        ConfigError: the configured PDF pipeline cannot run.
+    """
+    return pipeline_fingerprint(_settled(config))
+
+
+def _settled(config: AppConfig) -> AppConfig:
+    from haiku.rag.convert import settle
+
+    return config.model_copy(update={"processing": settle(config.processing)})
+
+
 class Writer:
     """Prepares documents in worker processes and gives them vectors. Safe for concurrent use."""
 
@@ -62,10 +77,8 @@ class Writer:
         Raises:
             ConfigError: the configured PDF pipeline cannot run.
         """
-        from haiku.rag.convert import settle
-
         self.store = store
-        self.config = config.model_copy(update={"processing": settle(config.processing)})
+        self.config = _settled(config)
         self.fingerprint = pipeline_fingerprint(self.config)
         #: Vectors taken from earlier revisions instead of embedding their text again.
         self.reused = 0
