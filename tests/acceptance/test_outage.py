@@ -45,9 +45,11 @@ MOODS: dict[Mood | Literal["down"], str] = {
 }
 
 
+# F30
 def test_an_embedder_that_does_not_serve_holds_the_work_up(
     site: Site, server: EmbeddingServer
 ) -> None:
+    """New documents wait, changed ones keep their old content, and nothing is failed."""
     configure(site, server)
     server.mood, server.delay = "slow", 0.5
     for number in range(4):
@@ -79,33 +81,6 @@ def test_an_embedder_that_does_not_serve_holds_the_work_up(
         assert daemon.stop() == 0
     found = checking.look(site.database)
     assert (len(found.live), found.wrong) == (8, [])
-
-
-# F30
-def test_an_update_that_cannot_be_embedded_leaves_the_old_text(
-    site: Site, server: EmbeddingServer
-) -> None:
-    configure(site, server)
-    site.write("note.md", "The heron nests in the old willow.\n")
-    with site.start() as daemon:
-        daemon.wait_ready().wait_counts(indexed=1)
-        (old,) = checking.look(site.database).live.values()
-        server.mood = "broken"
-        site.write("note.md", "The heron has left.\n")
-        wait_for_outage(daemon, "embedder")
-        daemon.kill()
-    assert list(checking.look(site.database).live.values()) == [old]
-    server.mood = "well"
-    with site.start() as daemon:
-        daemon.wait_ready()
-        wait_until(
-            lambda: checking.look(site.database).live[old["uri"]]["revision"] != old["revision"],
-            "the new text",
-        )
-        daemon.wait_counts(indexed=1)
-        (new,) = checking.look(site.database).live.values()
-        assert new["id"] == old["id"]
-        assert daemon.stop() == 0
 
 
 @pytest.fixture
