@@ -159,7 +159,8 @@ def rewrites(base: Path, count: int, chunks: int) -> list[Figure]:
         return found
 
     async def run() -> tuple[float, float]:
-        async with await Store.create(base / "rewrites", IDENTITY, STORAGE) as store:
+        # By default the dead stay for minutes: nothing is collected before the second search.
+        async with await Store.create(base / "rewrites", IDENTITY, StorageConfig()) as store:
             await commit(store, (put(f"u{n}", 25) for n in range(chunks // 25)), 100)
             await store.upkeep()
             await times(store)

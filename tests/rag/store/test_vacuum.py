@@ -360,10 +360,14 @@ def test_uncovered_fragments_are_gathered_and_covered_ones_when_they_are_many() 
 
 
 def test_runs_are_bounded_and_a_fragment_too_large_is_left() -> None:
-    found = [piece(n, 10, 0, 400) for n in range(5)]
-    assert chosen(found) == [[0, 1], [2, 3]]
-    found[1] = piece(1, 1, 0, 5000)
-    assert chosen(found) == [[2, 3]]
+    found = [piece(n, 10, 0, 240) for n in range(9)]
+    assert chosen(found) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    found[2] = piece(2, 1, 0, 5000)
+    assert chosen(found) == [[0, 1], [3, 4, 5, 6], [7, 8]]
+    found[2] = piece(2, 1, 0, 300)  # large enough
+    assert chosen(found) == [[0, 1], [3, 4, 5, 6], [7, 8]]
+    found[2] = piece(2, 1000, 900, 300)
+    assert chosen(found) == [[0, 1, 2], [3, 4, 5, 6], [7, 8]]
 
 
 def test_deleted_rows_are_written_out_above_a_share() -> None:

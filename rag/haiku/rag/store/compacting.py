@@ -19,12 +19,15 @@ from haiku.rag import uris
 from haiku.rag.store import indexes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 #: Rewriting takes up to this many times the bytes of a run (measured: 1.7 to 1.9).
 MEMORY_FACTOR = 2.5
 #: Fragments of one coverage that are gathered though an index covers them.
 MANY = 8
+#: A fragment of more than this part of a run's bytes is large enough: only for its deleted rows
+#: it is rewritten.
+SMALL = 4
 #: Share of the rows of a coverage that are deleted before they are written out of it: after
 #: commits, and when a person asks for it.
 DEAD_SHARE, DEAD_SHARE_BY_HAND = 0.25, 0.1
@@ -105,11 +108,19 @@ def runs(found: Sequence[Piece], most: int, *, by_hand: bool) -> list[Run]:
     """
     share = DEAD_SHARE_BY_HAND if by_hand else DEAD_SHARE
     dirty = _dirty(found, by_hand=by_hand)
+    small = most // SMALL
+
+    def settled(piece: Piece) -> bool:
+        """Whether it is large enough, and holds little that is deleted."""
+        full = piece.coverage not in dirty or piece.dead <= share / 2 * piece.rows
+        return piece.bytes > small and full
+
     wanted = []
     for coverage, group in groupby(found, key=lambda piece: piece.coverage):
-        for run in _split(list(group), most):
-            few = MANY if coverage else 2
-            if len(run.pieces) >= few or (coverage in dirty and run.dead > share / 2 * run.rows):
+        few = MANY if coverage else 2
+        for run in _split(list(group), most, settled):
+            gathered = sum(piece.bytes <= small for piece in run.pieces)
+            if gathered >= few or (coverage in dirty and run.dead > share / 2 * run.rows):
                 wanted.append(run)
     return wanted
 
@@ -130,18 +141,16 @@ def _dirty(found: Sequence[Piece], *, by_hand: bool) -> set[frozenset[str]]:
     }
 
 
-def _split(group: Sequence[Piece], most: int) -> Iterator[Run]:
-    """Neighbours as long as they fit; one that does not fit alone is left out."""
+def _split(group: Sequence[Piece], most: int, settled: Callable[[Piece], bool]) -> Iterator[Run]:
+    """Neighbours as long as they fit; what is settled or does not fit alone is left out."""
     held: list[Piece] = []
     for piece in group:
-        if held and sum(p.bytes for p in held) + piece.bytes > most:
+        left_out = piece.bytes > most or settled(piece)
+        if held and (left_out or sum(p.bytes for p in held) + piece.bytes > most):
             yield Run(pieces=tuple(held))
             held = []
-        if piece.bytes <= most:
+        if not left_out:
             held.append(piece)
-        elif held:
-            yield Run(pieces=tuple(held))
-            held = []
     if held:
         yield Run(pieces=tuple(held))
 

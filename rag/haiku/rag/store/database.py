@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Seconds between two looks at what upkeep is due: many commits share one.
+UPKEEP_PAUSE = 0.5
 #: Snapshots that a read takes before it gives up.
 READS = 3
 
@@ -95,7 +97,7 @@ class Store:
         self._upkeep_task: asyncio.Task[None] | None = None
         #: Set when a commit may have left something to do, or when the store is being closed.
         self._wake = asyncio.Event()
-        self._closing = False
+        self._closing = asyncio.Event()
 
     @classmethod
     async def create(
@@ -157,7 +159,7 @@ class Store:
 
     async def close(self) -> None:
         """Wait for upkeep that is under way, then let go of the database."""
-        self._closing = True
+        self._closing.set()
         self._wake.set()
         if self._upkeep_task is not None:
             await asyncio.wait([self._upkeep_task])
@@ -386,15 +388,21 @@ class Store:
 
     async def _keep_up(self) -> None:
         """Do what is due after commits, and once more when what has to wait has waited."""
-        while not self._closing:
+        while not self._closing.is_set():
             self._wake.clear()
             again_in = (await self._upkeep.run()).again_in
+            await _happens(self._closing, UPKEEP_PAUSE)
             if again_in is None and not self._wake.is_set():
                 return
-            try:
-                await asyncio.wait_for(self._wake.wait(), again_in)
-            except TimeoutError:
-                continue
+            await _happens(self._wake, again_in)
+
+
+async def _happens(event: asyncio.Event, within: float | None) -> None:
+    """Wait for an event, for as many seconds at most."""
+    try:
+        await asyncio.wait_for(event.wait(), within)
+    except TimeoutError:
+        return
 
 
 def _create(database: str, identity: EmbeddingIdentity) -> None:
