@@ -99,7 +99,7 @@ async def test_a_dying_worker_is_a_crash(pool, call, how):
     assert await pool.run(abs, -1) == 1
 
 
-async def test_a_leaking_worker_is_ended_over_its_limit(pool):
+async def test_a_leaking_worker_is_ended_over_its_limit(pool):  # F34
     before = pool.stats.memory_kills
     with pytest.raises(ConversionMemory, match="400,000,000"):
         await pool.run(eval, LEAK)
@@ -123,7 +123,7 @@ async def test_what_cannot_cross_the_border_is_an_error_of_that_call(pool):
     assert pool.busy == 0
 
 
-async def test_others_go_on_while_one_hangs(pool):
+async def test_others_go_on_while_one_hangs(pool):  # F33
     hanging = asyncio.ensure_future(pool.run(time.sleep, 60, timeout=2))
     assert [await pool.run(abs, -n) for n in range(5)] == list(range(5))
     assert not hanging.done()
@@ -184,7 +184,7 @@ async def test_a_cancelled_wait_for_a_worker_takes_none():
         assert await single.run(abs, -2) == 2
 
 
-async def test_workers_are_recycled():
+async def test_workers_are_recycled():  # F34
     async with one_worker(recycle_after=2) as single:
         pids = [await single.run(os.getpid) for _ in range(4)]
         assert pids[0] == pids[1] != pids[2] == pids[3]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from haiku.rag import uris
 from haiku.rag.exceptions import DatabaseNotFound, StoreError
 from haiku.rag.store import schema
+from haiku.rag.store.forking import check_process
 from haiku.rag.store.threads import clock
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def open_table(database: str, table: str, cache: int | None = None) -> Any:
     """
     import lance
 
+    check_process()
     path = table_path(database, table)
     if not uris.is_uri(path) and not Path(path).is_dir():
         raise _not_found(database)

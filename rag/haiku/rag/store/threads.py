@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from haiku.rag.store.forking import check_process
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,7 +33,12 @@ class Threads:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="haiku-store")
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read. Cancelled, it is left to end by itself and its result is dropped."""
+        """Run a read. Cancelled, it is left to end by itself and its result is dropped.
+
+        Raises:
+            StoreError: this process was forked with Lance loaded.
+        """
+        check_process()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, partial(call, *args, **kwargs))
 
