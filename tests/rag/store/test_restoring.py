@@ -7,7 +7,7 @@ from typing import Any
 
 import lance
 import pytest
-from tests.rag.store.making import CONFIG, contents, dump, put
+from tests.rag.store.making import CONFIG, contents, dump, put, revision
 
 from haiku.rag.exceptions import (
     IdentityMismatch,
@@ -17,7 +17,7 @@ from haiku.rag.exceptions import (
     TagNotFound,
 )
 from haiku.rag.store import Store, commit, copying, reading, records, schema, settings
-from haiku.rag.store.changes import ABSENT, Delete, Move, UpdateMeta
+from haiku.rag.store.changes import ABSENT, Delete, Move, Put, UpdateMeta
 
 BEFORE = {"a": "one", "b": "two", "c": "three", "same": "kept"}
 COPYING = [f"append {table}" for table in schema.APPENDED]
@@ -369,13 +369,26 @@ async def test_a_state_of_another_embedder_or_layout_is_refused_with_a_way_out(
         await tagged.restore_tag("other")
 
 
-async def test_contents_are_copied_a_few_rows_at_a_time(store: Store) -> None:
+async def test_contents_are_copied_a_few_rows_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S7 for restores: what is in memory at once does not grow with the contents (F48)."""
-    await store.commit([put(f"d{n}", f"text {n}", chunks=0) for n in range(40)])
+    small = [f"{n}" for n in range(60)]
+    await store.commit([put(name, name, chunks=0) for name in small])
+    for name in ("large", "huge"):
+        text = name * 20_000
+        await store.commit([Put(uri=name, revision=revision(text, 0, docling=b"x" * 200_000))])
     await store.create_tag("t")
+    wanted = await state(store)
+    monkeypatch.setattr(copying, "BATCH_BYTES", 50_000)
+    monkeypatch.setattr(copying, "GROUP_BYTES", 150_000)
     datasets = {name: table(store, name) for name in schema.APPENDED}
-    names = dict.fromkeys(datasets[schema.DOCUMENTS].to_table()["revision"].to_pylist(), "copy")
-    reader = copying.copies(datasets, names)[schema.DOCUMENTS]
-    sizes = [batch.num_rows for batch in reader]
-    assert sum(sizes) == 40
-    assert max(sizes) <= copying.DOCUMENT_ROWS
+    revisions = datasets[schema.DOCUMENTS].to_table()["revision"].to_pylist()
+    reader = copying.copies(datasets, {name: f"copy of {name}" for name in revisions})
+    batches = list(reader[schema.DOCUMENTS])
+    assert sum(batch.num_rows for batch in batches) == 62
+    assert max(batch.nbytes for batch in batches) < 400_000  # one row of a large one
+    assert len(batches) < 30
+    await store.commit([Delete(uri=uri) for uri in wanted])
+    assert (await store.restore_tag("t")).copied == 62
+    assert await state(store) == wanted

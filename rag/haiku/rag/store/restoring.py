@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from haiku.rag.store.tables import Tables
     from haiku.rag.store.threads import Threads
 
+#: Bytes that Lance may keep of a table that is copied from; the default would fill with contents.
+CACHE = 32_000_000
 #: Columns that tell whether a row is another than it was.
 _SLIM = ["uri", "row_version", "state", "revision"]
 
@@ -62,7 +64,7 @@ class Restorer:
         tag = tags.usable(database, name)
         try:
             state = {
-                table: open_table(database, table).checkout_version(version)
+                table: open_table(database, table, CACHE).checkout_version(version)
                 for table, version in tag.versions.items()
             }
             whole = checking.complete(state)
@@ -126,6 +128,7 @@ class Restorer:
     def _plan(self, work: _Work, meta: Any) -> Head:
         """Find what is to be done to a version of `document_meta`; its head row."""
         head = reading.head(meta)
+        self._committer.refuse_replaced(head)
         if head.row_version != work.token:
             work.compare(meta)
             work.missing = self._missing(work, head, int(meta.version))
