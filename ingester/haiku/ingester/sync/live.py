@@ -8,6 +8,7 @@ deleted is judged as a whole, not file by file, by the guard.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from haiku.ingester.sources.protocol import Event, EventKind
@@ -54,6 +55,8 @@ class Live:
         #: What is not there any more, and not judged yet.
         self._held: dict[str, Known] = {}
         self._first_held = self._last_held = 0.0
+        #: While sweeps list: objects that were not there, and trees that were listed, meanwhile.
+        self._meanwhile: set[str] | None = None
         #: Parts of trees that could not be read.
         self.unread: Sequence[Unread] = ()
 
@@ -77,6 +80,22 @@ class Live:
         """A listing found this object, but it may be changing still."""
         self._settler.touch(uri, self._loop.time(), mark=mark)
         self._news.set()
+
+    @contextmanager
+    def beside_sweep(self) -> Iterator[None]:
+        """While a sweep lists: what turns out to have gone is looked at again afterwards.
+
+        The sweep may have seen it before, and tell the ledger of it after the event that it went
+        was taken for news of something unknown.
+        """
+        self._meanwhile = set()
+        try:
+            yield
+        finally:
+            again, self._meanwhile = self._meanwhile, None
+            for uri in again:
+                kind = EventKind.TREE if uri.endswith("/") else EventKind.OBJECT
+                self.take(Event(kind, uri))
 
     def forget(self) -> None:
         """Drop everything that waits; a sweep decides instead."""
@@ -131,7 +150,9 @@ class Live:
             for uri, found in looks.items():
                 if self._settler.seen(uri, found.mark if found else None, now) and found:
                     present.append(found)
-            await self._hold_uris([uri for uri, found in looks.items() if found is None])
+            absent = [uri for uri, found in looks.items() if found is None]
+            self._note(absent)
+            await self._hold_uris(absent)
         return present
 
     async def _due_trees(self, now: float) -> list[Observation]:
@@ -141,6 +162,7 @@ class Live:
             return []
         for tree in due:
             del self._trees[tree]
+        self._note(due)
         trees = Trees(due)
         known = await self._known_below(trees)
         present: list[Observation] = []
@@ -153,6 +175,10 @@ class Live:
         blind = Trees(part.tree for part in unread)
         self._hold(k for k in known.values() if k.uri not in blind)
         return present
+
+    def _note(self, uris: Iterable[str]) -> None:
+        if self._meanwhile is not None:
+            self._meanwhile.update(uris)
 
     def _different(self, listing: Listing, known: dict[str, Known]) -> Iterator[Observation]:
         """What a listing says anew; `known` loses what is there."""

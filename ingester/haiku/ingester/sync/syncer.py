@@ -141,7 +141,8 @@ class SourceSync:
                 confirmed=confirmed,
             )
             try:
-                report = await sweep.run()
+                with self._live.beside_sweep():
+                    report = await sweep.run()
             except PASSING as error:
                 await self._failed(error)
                 raise
