@@ -214,7 +214,8 @@ async def test_versions_that_are_cleaned_up_meanwhile_are_taken_again(filled: St
     async def clean(step: str) -> None:
         seen.append(step)
         if seen.count(step) == 1 and step in ("tag chunks", "tag check"):
-            await (await Store.open(filled.path, CONFIG)).commit([put("c", f"new {len(seen)}")])
+            async with await Store.open(filled.path, CONFIG) as other:
+                await other.commit([put("c", f"new {len(seen)}")])
             if step == "tag chunks":
                 _clean(filled, "chunks")
 
