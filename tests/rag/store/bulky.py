@@ -17,7 +17,7 @@ from haiku.rag.store.changes import Put
 
 #: Rows a round, and the bytes of each: half of them are replaced in the next round.
 ROWS, BYTES = 40, 3_000_000
-SMALL = CONFIG.model_copy(update={"upkeep_memory": 128_000_000, "history": 0.0})
+SMALL = CONFIG.model_copy(update={"upkeep_memory": 200_000_000, "history": 0.0})
 
 
 def status(key: str) -> int:

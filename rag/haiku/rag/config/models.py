@@ -34,7 +34,7 @@ class StorageConfig(Section):
     )
     upkeep_memory: int = Field(
         256_000_000,
-        ge=128_000_000,
+        ge=200_000_000,
         description="Bytes of memory that rewriting data may take; what needs more is left.",
     )
     history: float = Field(

@@ -21,13 +21,14 @@ from haiku.rag.store import indexes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: Rewriting takes up to this many times the bytes of a run (measured: 1.7 to 1.9).
-MEMORY_FACTOR = 2.5
+#: Rewriting takes up to this many times the bytes of a run: twice while it is done (measured: 1.7
+#: to 1.9), and the allocator gives back what the last run took only by and by.
+MEMORY_FACTOR = 4
 #: Fragments of one coverage that are gathered though an index covers them.
 MANY = 8
 #: A fragment of more than this part of a run's bytes is large enough: only for its deleted rows
 #: it is rewritten.
-SMALL = 4
+SMALL = 8
 #: Share of the rows of a coverage that are deleted before they are written out of it: after
 #: commits, and when a person asks for it.
 DEAD_SHARE, DEAD_SHARE_BY_HAND = 0.25, 0.1
@@ -142,11 +143,14 @@ def _dirty(found: Sequence[Piece], *, by_hand: bool) -> set[frozenset[str]]:
 
 
 def _split(group: Sequence[Piece], most: int, settled: Callable[[Piece], bool]) -> Iterator[Run]:
-    """Neighbours as long as they fit; what is settled or does not fit alone is left out."""
+    """Neighbours as long as they fit; what is settled or does not fit alone is left out.
+
+    Several together fill half of what is allowed, so that what they become fits as well.
+    """
     held: list[Piece] = []
     for piece in group:
         left_out = piece.bytes > most or settled(piece)
-        if held and (left_out or sum(p.bytes for p in held) + piece.bytes > most):
+        if held and (left_out or sum(p.bytes for p in held) + piece.bytes > most // 2):
             yield Run(pieces=tuple(held))
             held = []
         if not left_out:
@@ -155,38 +159,47 @@ def _split(group: Sequence[Piece], most: int, settled: Callable[[Piece], bool]) 
         yield Run(pieces=tuple(held))
 
 
-def rewrite(dataset: Any, run: Run) -> None:
-    """Rewrite one run; `dataset` is then at the version that made it.
+def rewrite(dataset: Any, chosen: Sequence[Run]) -> None:
+    """Rewrite runs, one after the other, in one commit: indexes are remapped once.
+
+    `dataset` is then at the version that made it.
 
     Raises:
         OSError: another process changed the fragments meanwhile, or the storage failed.
     """
     from lance.optimize import Compaction
 
-    chosen = {piece.id for piece in run.pieces}
-    others = [f.fragment_id for f in dataset.get_fragments() if f.fragment_id not in chosen]
-    options: Any = {
-        "excluded_fragment_ids": others,
+    done: list[Any] = []
+    options: Any = {}
+    for run in chosen:
+        options = _options(dataset, run)
+        done += [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
+    if done:
+        Compaction.commit(dataset, done, options)
+
+
+def _options(dataset: Any, run: Run) -> dict[str, Any]:
+    inside = {piece.id for piece in run.pieces}
+    outside = [f.fragment_id for f in dataset.get_fragments() if f.fragment_id not in inside]
+    return {
+        "excluded_fragment_ids": outside,
         "target_rows_per_fragment": max(run.rows + 1, 1 << 20),
         "materialize_deletions_threshold": 0.0,
         "batch_size": max(1, min(8192, BATCH_BYTES * run.rows // max(run.bytes, 1))),
         "num_threads": 1,
     }
-    plan = Compaction.plan(dataset, options)
-    done = [task.execute(dataset) for task in plan.tasks]
-    if done:
-        Compaction.commit(dataset, done, options)
 
 
-def lacking(database: str, run: Run) -> str | None:
-    """Why there is no room to rewrite a run now, for people; None when there is."""
+def lacking(database: str, chosen: Sequence[Run]) -> str | None:
+    """Why there is no room to rewrite runs now, for people; None when there is."""
     memory = _available_memory()
-    needed = int(MEMORY_FACTOR * run.bytes)
+    needed = int(MEMORY_FACTOR * max(run.bytes for run in chosen))
     if memory is not None and memory < needed:
         return f"{memory / 1e6:,.0f} MB of memory are free, {needed / 1e6:,.0f} MB are needed"
     if uris.is_uri(database):
         return None
-    free, least = shutil.disk_usage(database).free, run.bytes + DISK_MARGIN
+    free = shutil.disk_usage(database).free
+    least = sum(run.bytes for run in chosen) + DISK_MARGIN
     if free < least:
         return f"{free / 1e6:,.0f} MB of the disk are free, {least / 1e6:,.0f} MB are needed"
     return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from haiku.rag.exceptions import StoreBusy
+from haiku.rag.exceptions import DatabaseReplaced, StoreBusy
 from haiku.rag.store import cleaning, commit, compacting, indexes, marks, reading, schema
 from haiku.rag.store.collecting import Collected, Collector
 from haiku.rag.store.commit import is_conflict
@@ -26,7 +26,7 @@ from haiku.rag.store.tables import size_on_disk
 from haiku.rag.store.threads import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from haiku.rag.config.models import StorageConfig
     from haiku.rag.store.commit import Committer, Step
@@ -191,18 +191,19 @@ class Upkeep:
             work.created.append(f"{table}.{column}")
 
     async def _compact(self, work: _Work, table: str, by_hand: bool) -> None:
-        """Rewrite what is worth it, run by run."""
-        for run in await self._threads.run(self._runs, table, by_hand):
-            lacking = await self._threads.run(compacting.lacking, self._tables.database, run)
+        """Rewrite what is worth it: of `document_meta`, which every commit changes, run by run."""
+        wanted = await self._threads.run(self._runs, table, by_hand)
+        for part in [[run] for run in wanted] if table == schema.META else [wanted] * bool(wanted):
+            lacking = await self._threads.run(compacting.lacking, self._tables.database, part)
             if lacking is not None:
                 work.skipped.append(f"{table}: {lacking}")
                 return
             await self._step(f"compact {table}")
-            if table == schema.META:  # it conflicts with every commit
+            if table == schema.META:
                 async with self._committer.between_groups():
-                    await self._threads.finish(self._rewrite, work, table, run)
+                    await self._threads.finish(self._rewrite, work, table, part)
             else:
-                await self._threads.finish(self._rewrite, work, table, run)
+                await self._threads.finish(self._rewrite, work, table, part)
 
     def _runs(self, table: str, by_hand: bool) -> list[compacting.Run]:
         dataset = self._tables.latest(table)
@@ -221,13 +222,14 @@ class Upkeep:
             or behind.rows > self._config.max_unindexed_rows
         )
 
-    def _rewrite(self, work: _Work, table: str, run: compacting.Run) -> None:
+    def _rewrite(self, work: _Work, table: str, wanted: Sequence[compacting.Run]) -> None:
         dataset = self._pinned(table)
-        if run.pieces != tuple(p for p in compacting.pieces(dataset) if p in run.pieces):
-            return  # changed meanwhile
-        compacting.rewrite(dataset, run)
+        there = {fragment.fragment_id for fragment in dataset.get_fragments()}
+        runs = [run for run in wanted if all(piece.id in there for piece in run.pieces)]
+        compacting.rewrite(dataset, runs)
         self._tables.adopt(table, dataset)
-        work.rewritten[table] = work.rewritten.get(table, 0) + run.bytes
+        if runs:  # else another process was faster
+            work.rewritten[table] = work.rewritten.get(table, 0) + sum(r.bytes for r in runs)
 
     async def _extend(self, work: _Work, table: str, by_hand: bool) -> None:
         """Bring the indexes up to date when they leave too much out."""
@@ -254,7 +256,7 @@ class Upkeep:
         try:
             await call(*args)
         except Exception as error:  # noqa: BLE001 - readers and writers do without upkeep
-            if isinstance(error, StoreBusy) or is_conflict(error):
+            if isinstance(error, StoreBusy | DatabaseReplaced) or is_conflict(error):
                 work.postponed.append(name)
             else:
                 _log.warning("upkeep of %s: %s failed: %s", self._tables.database, name, error)
