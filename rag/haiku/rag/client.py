@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from haiku.rag.store.changes import Row
     from haiku.rag.store.info import StoreInfo, VacuumReport
     from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
+    from haiku.rag.write.copying import Progress
+    from haiku.rag.write.rebuild import RebuildReport
     from haiku.rag.write.session import TextFormat, WriteSession
 
 
@@ -507,6 +509,45 @@ class HaikuRAG:
     async def history(self, limit: int = 20) -> "list[HistoryEntry]":
         """The newest commits whose states can still be read, the newest first."""
         return await self._store.history(limit)
+
+    # --- another embedder ----------------------------------------------------------------------
+
+    @staticmethod
+    async def rebuild(
+        db_path: str | Path | None = None,
+        *,
+        config: AppConfig | None = None,
+        to: str | Path | None = None,
+        progress: "Progress | None" = None,
+    ) -> "RebuildReport":
+        """Make a database anew for the embedder and the chunker that are configured now.
+
+        Everything comes from the database itself: no source is read, nothing is converted. It is
+        searched and written to as before meanwhile, by clients with the old configuration, and what
+        they commit is taken over. Ids, URIs, titles, metadata, owners and times stay. Tags do not:
+        they name states of the old database, which is kept in a folder of its own.
+
+        Args:
+            db_path: the database; None: as for the constructor.
+            config: the new configuration; None: loaded from file and environment.
+            to: make the new database there and leave the old one as it is; for a remote database
+                the only way. None: the new one takes the place of the old one at the end, and
+                clients that have it open get `DatabaseReplaced` and open it again.
+            progress: called with the numbers of documents that are done and of all.
+
+        Raises:
+            DatabaseNotFound: there is none.
+            DatabaseExists: there is one at `to` already.
+            StoreBusy: another rebuild has begun since, or writers were too fast; run it again.
+            EmbedError, ConfigError, StoreError: the old database is as it was; what was done so
+                far stays for the next try.
+        """
+        from haiku.rag.write.rebuild import rebuild
+
+        used = config if config is not None else load_config()
+        place = database_path(used, db_path)
+        new = None if to is None else str(to)
+        return await rebuild(place, used, to=new, progress=progress)
 
     # --- inside ----------------------------------------------------------------------------------
 

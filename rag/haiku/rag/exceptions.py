@@ -14,6 +14,7 @@
     │   ├── TagNotFound              no tag has that name
     │   ├── TagUnusable              a partial tag names no state
     │   ├── StateNotKept             that version or time is not kept, or was cleaned up
+    │   ├── DatabaseReplaced (retry) a rebuild has taken its place; open it again
     │   ├── SnapshotExpired (retry)  what a reader held was superseded long ago and removed
     │   ├── Conflict        (retry)  another writer changed the document first
     │   └── StoreBusy       (retry)  the commit kept losing against other writers
@@ -137,6 +138,13 @@ class SnapshotExpired(StoreError):
 
     retryable = True
     code = "expired"
+
+
+class DatabaseReplaced(StoreError):
+    """A rebuild has taken the place of the database; opened again, it is the new one."""
+
+    retryable = True
+    code = "replaced"
 
 
 class Conflict(StoreError):

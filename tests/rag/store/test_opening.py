@@ -106,7 +106,10 @@ async def test_a_name_that_lance_cannot_write_is_refused(tmp_path: Path, name: s
 
 
 async def test_another_embedder_is_refused_with_the_way_out(store: Store) -> None:
-    with pytest.raises(IdentityMismatch, match=r"provider test, name vectors.*haiku-rag init"):
+    with pytest.raises(
+        IdentityMismatch,
+        match=r"provider test, name vectors.*haiku-rag rebuild --db '.*db.lancedb'`",
+    ):
         await Store.open(store.path, CONFIG, identity=OTHER)
     async with await Store.open(store.path, CONFIG) as same:
         assert same.identity == IDENTITY

@@ -14,6 +14,7 @@ from haiku.ingester.service import rooms
 from haiku.ingester.service.discovery import Discovery, SourceKeeper
 from haiku.ingester.service.figures import Figures, WorkObserver, outage_reasons
 from haiku.ingester.service.reporting import Reports
+from haiku.ingester.service.schedules import failures, make_keepers
 from haiku.ingester.service.serving import ControlApi
 from haiku.ingester.service.supervising import Stopped, Supervisor
 
@@ -69,6 +70,7 @@ class Daemon:
             PortTaken: the API's port is taken and the configuration says to refuse.
             SourceMissing: a `required` source is not there.
             ConfigError, IdentityMismatch, SchemaMismatch: nothing can be done as configured.
+            DatabaseReplaced: the database was rebuilt meanwhile; start again.
         """
         sources = rooms.make_sources(self._config, self._places)
         await rooms.check_required(self._config, sources)
@@ -81,6 +83,8 @@ class Daemon:
                 await self._ingest(sources, stack)
             except Stopped:
                 log.info("stopped before everything was up")
+        if self._supervisor.ended is not None:
+            raise self._supervisor.ended
 
     def _announce(self) -> None:
         log.info("database %s", self._places.database)
@@ -97,8 +101,17 @@ class Daemon:
         self._reports.refresh_with(discovery.refresh_metrics)
         self._reports.ask(discovery.reasons)
         self._reports.ask(lambda: outage_reasons(opened.pipeline.outages))
+        scheduled = make_keepers(self._config.ingester.schedule, opened, self._metrics)
+        self._reports.ask(lambda: failures(scheduled))
         self._reports.ready_when(lambda: discovery.settled and not self._stop.requested.is_set())
-        async with self._beside("work", lambda: self._work(opened), fatal=True) as working:
+        async with (
+            self._beside("work", lambda: self._work(opened), fatal=True) as working,
+            AsyncExitStack() as timed,
+        ):
+            runs = [
+                await timed.enter_async_context(self._beside(f"schedule:{each.job}", each.run))
+                for each in scheduled
+            ]
             async with AsyncExitStack() as beside:
                 for keeper in discovery.keepers:
                     part = f"source:{keeper.source_id}"
@@ -110,6 +123,8 @@ class Daemon:
                 ):
                     await beside.enter_async_context(self._beside(part, run))
                 await self._stop.requested.wait()
+                for under_way in runs:  # the step they are at ends while the work does
+                    under_way.cancel()
             await self._finish(working)
 
     def _discover(self, opened: Rooms) -> Discovery:

@@ -7,7 +7,13 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from haiku.ingester.api import Reason
-from haiku.rag.exceptions import ConfigError, HaikuRAGError, IdentityMismatch, SchemaMismatch
+from haiku.rag.exceptions import (
+    ConfigError,
+    DatabaseReplaced,
+    HaikuRAGError,
+    IdentityMismatch,
+    SchemaMismatch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,6 +42,8 @@ class Supervisor:
     def __init__(self, reports: Reports, stop: Stop) -> None:
         self._reports = reports
         self._stop = stop
+        #: Why the daemon has to end; None: nobody but a person wants it to.
+        self.ended: DatabaseReplaced | None = None
 
     async def keep(self, part: str, run: Callable[[], Awaitable[None]], *, fatal: bool) -> None:
         """Run a part until it ends by itself; when it fails, say so and run it again.
@@ -51,6 +59,9 @@ class Supervisor:
             started = loop.time()
             try:
                 await run()
+            except DatabaseReplaced as error:
+                self._end(error)
+                return
             except Exception as error:  # noqa: BLE001 - one part must not take the others down
                 self._say(part, error, fatal)
             else:
@@ -62,6 +73,12 @@ class Supervisor:
             if await self._stop.sleep(delay):
                 return
             delay = min(2 * delay, LONGEST_DELAY)
+
+    def _end(self, error: DatabaseReplaced) -> None:
+        """Stop for good: what is open is no more, and what is there now may need another embedder."""
+        self.ended = error
+        if not self._stop.requested.is_set():
+            self._stop.ask()
 
     async def open(self, part: str, make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gives, as soon as it does; until then the daemon's health is failing.

@@ -335,6 +335,35 @@ def vacuum(
     return upkeep.vacuum(target, history=history, as_json=as_json)
 
 
+@app.command()
+@guarded
+def rebuild(
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="PATH|URI",
+            help="Make the new database there and leave the old one as it is; for a remote "
+            "database the only way. Default: in its place.",
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask, though there are tags.")
+    ] = False,
+    db: Db = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> Work:
+    """Make the database anew for the embedder and chunker configured now, while it is in use.
+
+    Everything comes from the database itself; no source is read. Searches and writes go on with
+    the old one until the end. One that was broken off goes on where it ended.
+    """
+    from haiku.rag.cli import rebuild as room
+
+    return room.rebuild(db, config, to=to, yes=yes, as_json=as_json)
+
+
 tag_app = typer.Typer(
     help="Names for states of the database: make, list, restore, delete.",
     no_args_is_help=True,

@@ -15,7 +15,7 @@ from haiku.rag.exceptions import StoreBusy, StoreError
 from haiku.rag.store import appending, indexes, reading, records, revisions, schema
 from haiku.rag.store import plan as planning
 from haiku.rag.store.changes import Outcome, Put
-from haiku.rag.store.tables import LOSSES, is_lost
+from haiku.rag.store.tables import LOSSES, is_lost, replaced
 from haiku.rag.store.threads import clock
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ TRIES = 200
 #: Seconds a loser waits at most, for each race it lost and in all. Short: the winner has to append
 #: before it can merge again, and a loser that waited longer than that would lose again and again.
 WAIT_STEP, WAIT_MOST = 0.005, 0.1
+#: Seconds for which commits wait for a rebuild that holds them back without a sign of life, and
+#: between two looks whether it still does.
+HOLD, LOOK = 30.0, 0.1
 
 
 async def no_step(name: str) -> None:
@@ -75,6 +78,8 @@ class Committer:
         self.step: Step = no_step
         #: `Head.restore_epoch` as a commit saw it last; None before the first.
         self.restore_epoch: int | None = None
+        #: `Marks.held` as seen last, and `clock()` when it was first seen.
+        self._held: tuple[str | None, float] = None, 0.0
 
     @asynccontextmanager
     async def between_groups(self) -> AsyncIterator[None]:
@@ -98,7 +103,7 @@ class Committer:
         for _ in range(TRIES):
             await self.step("read")
             try:
-                meta, base = await self._threads.run(self._read, group)
+                meta, base = await self._look(group)
             except LOSSES as error:
                 if not is_lost(error):
                     raise
@@ -153,14 +158,43 @@ class Committer:
                     return True
             await self.lost(lost)
         raise StoreBusy(
-            f"{self._tables.database}: upkeep lost against other writers {TRIES} times; it goes on "
-            "when it is run again"
+            f"{self._tables.database}: {name!r} lost against other writers {TRIES} times; what was "
+            "begun goes on when it is run again"
         )
 
     async def lost(self, times: int) -> None:
         """Count a lost race, the `times`th of one commit, and wait a moment."""
         self._stats.lost_races += 1
         await asyncio.sleep(random.uniform(0, min(WAIT_MOST, WAIT_STEP * times)))
+
+    async def _look(self, group: _Group) -> tuple[Any, Base]:
+        """`_read`, again and again while a rebuild holds commits back.
+
+        Raises:
+            DatabaseReplaced: a rebuild has taken the place of the database.
+        """
+        while True:
+            meta, base = await self._threads.run(self._read, group)
+            self.refuse_replaced(base.head)
+            if not self._is_held(base.head.marks.held):
+                return meta, base
+            await asyncio.sleep(LOOK)
+
+    def _is_held(self, held: str | None) -> bool:
+        """Whether to wait: not for a rebuild that was killed, or is frozen. By its clock of ours
+        it has had its time, and it will see that it was not waited for."""
+        if held != self._held[0]:
+            self._held = held, clock()
+        return held is not None and clock() - self._held[1] < HOLD
+
+    def refuse_replaced(self, head: records.Head) -> None:
+        """Refuse to commit upon a head row that a rebuild has marked.
+
+        Raises:
+            DatabaseReplaced: it has.
+        """
+        if head.marks.replaced_by is not None:
+            raise replaced(self._tables.database)
 
     def _read(self, group: _Group) -> tuple[Any, Base]:
         """The rows of the newest version; those of the last look when there was no commit since."""
@@ -231,6 +265,7 @@ class Committer:
         try:
             return int(appending.append(self._tables.latest(table), rows).version)
         except OSError as error:
+            self._tables.check()
             raise StoreError(
                 f"{self._tables.database}: rows could not be appended to {table}, nothing of "
                 f"them is visible: {error}"
@@ -248,7 +283,8 @@ class Committer:
 
     async def _merge(self, meta: Any, base: Base, group: _Group) -> bool:
         group.token = ids.new_token()
-        head = replace(base.head, row_version=group.token)
+        marks = replace(base.head.marks, held=None)
+        head = replace(base.head, row_version=group.token, marks=marks)
         written = [group.plan.records[uri] for uri in sorted(group.plan.written)]
         return await self.merge(meta, records.meta_table(written, head, group.now), head)
 

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from haiku.rag import ids, uris
-from haiku.rag.exceptions import (
-    DatabaseExists,
-    DatabaseNotFound,
-    ReadOnly,
-    SnapshotExpired,
-    StoreError,
-)
-from haiku.rag.store import (
-    history,
-    indexes,
-    legs,
-    migrations,
-    reading,
-    records,
-    schema,
-    settings,
-    sql,
-    travel,
-)
+from haiku.rag.exceptions import ReadOnly, SnapshotExpired
+from haiku.rag.store import history, indexes, legs, opening, reading, records, schema, sql
 from haiku.rag.store.commit import Committer
 from haiku.rag.store.finding import Finder
 from haiku.rag.store.info import StoreInfo, StoreStats
+from haiku.rag.store.replacing import Aftermath, Predecessor
 from haiku.rag.store.restoring import Restorer
+from haiku.rag.store.shadow import Shadow
 from haiku.rag.store.snapshot import Snapshot
-from haiku.rag.store.tables import (
-    Tables,
-    create_table,
-    locate,
-    open_table,
-    size_on_disk,
-    table_exists,
-)
+from haiku.rag.store.tables import Tables, locate, size_on_disk
 from haiku.rag.store.tags import Tags
 from haiku.rag.store.threads import Threads
 from haiku.rag.store.upkeep import Upkeep
@@ -47,6 +23,7 @@ from haiku.rag.store.upkeep import Upkeep
 if TYPE_CHECKING:
     import os
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     import numpy as np
@@ -57,6 +34,8 @@ if TYPE_CHECKING:
     from haiku.rag.store.changes import Change, Outcome, Row
     from haiku.rag.store.commit import Step, StillMine
     from haiku.rag.store.info import UpkeepReport, VacuumReport
+    from haiku.rag.store.settings import Settings
+    from haiku.rag.store.shadow import Difference
     from haiku.rag.store.states import AsOf, HistoryEntry, RestoreReport, Tag
 
 T = TypeVar("T")
@@ -75,10 +54,20 @@ class Store:
     """
 
     def __init__(
-        self, tables: Tables, found: settings.Settings, config: StorageConfig, *, read_only: bool
+        self,
+        path: str,
+        tables: Tables,
+        found: Settings,
+        config: StorageConfig,
+        *,
+        read_only: bool,
     ) -> None:
         #: Absolute path, or URI, of the database.
-        self.path: str = tables.database
+        self.path: str = path
+        #: Where its tables are: `path`, or since it was rebuilt a folder below it.
+        self.place: str = tables.database
+        #: When it was made (UTC).
+        self.created_at: datetime = found.created_at
         self.read_only: bool = read_only
         #: What the vectors in the database come from.
         self.identity: EmbeddingIdentity = found.identity
@@ -110,7 +99,7 @@ class Store:
             StoreError: the place cannot be written.
         """
         database = locate(path)
-        await asyncio.to_thread(_create, database, identity)
+        await asyncio.to_thread(opening.create, database, identity)
         return await cls.open(database, config, identity=identity)
 
     @classmethod
@@ -122,6 +111,7 @@ class Store:
         identity: EmbeddingIdentity | None = None,
         read_only: bool = False,
         as_of: AsOf | None = None,
+        unfinished: bool = False,
     ) -> Self:
         """Open a database; nothing is ever created. For writing, an older one is migrated.
 
@@ -131,20 +121,28 @@ class Store:
             read_only: refuse to commit.
             as_of: a state of the past, for reading: a tag, a version of `document_meta`, or the
                 last commit that is not after a time. It stays readable while it is kept.
+            unfinished: open it although a rebuild has not finished it: for that rebuild.
 
         Raises:
             DatabaseNotFound: there is none.
+            StoreBusy: a rebuild is making it, or has been broken off.
             TagNotFound, TagUnusable, StateNotKept: there is no such state; see `travel.at`.
             SchemaMismatch: it is older or newer than this program can use.
             IdentityMismatch: its vectors come from another embedder than `identity`.
             StoreError: it is damaged, or not a database of ours.
         """
-        tables = Tables(locate(path), config.collect_after)
-        if as_of is not None:
-            read_only = True
-            tables.fix(await asyncio.to_thread(travel.at, tables.database, as_of))
-        found = await asyncio.to_thread(_open, tables, identity, read_only)
-        return cls(tables, found, config, read_only=read_only)
+        root = locate(path)
+        read_only = read_only or as_of is not None
+        tables, found = await asyncio.to_thread(
+            opening.open_tables,
+            root,
+            config.collect_after,
+            identity=identity,
+            read_only=read_only,
+            as_of=as_of,
+            unfinished=unfinished,
+        )
+        return cls(root, tables, found, config, read_only=read_only)
 
     async def __aenter__(self) -> Self:
         return self
@@ -297,6 +295,22 @@ class Store:
         self._schedule_upkeep()
         return report
 
+    def predecessor(self, token: str) -> Predecessor:
+        """This database as one that the rebuild with a token is about to replace."""
+        return Predecessor(self._tables, self._threads, self._committer, token)
+
+    def shadow(self, token: str) -> Shadow:
+        """This database as one that the rebuild with a token makes; see `open(unfinished=…)`."""
+        return Shadow(self._tables, self._threads, self._committer, self.identity, token)
+
+    def aftermath(self) -> Aftermath:
+        """What follows when a rebuild has replaced this database."""
+        return Aftermath(self.path, self._threads, self._committer.step)
+
+    async def compare(self, shadow: Shadow) -> Difference:
+        """How a database that is being made from this one differs from it."""
+        return await shadow.compare(self._tables)
+
     @property
     def seen_restore_epoch(self) -> int | None:
         """The number of restores as a commit of this store saw it last; None before the first.
@@ -306,16 +320,22 @@ class Store:
         return self._committer.restore_epoch
 
     async def restore_epoch(self) -> int:
-        """The number of restores that the database has seen, by any process."""
+        """The number of restores that the database has seen, by any process.
+
+        Raises:
+            DatabaseReplaced: a rebuild has taken its place.
+        """
 
         def look() -> int:
-            return reading.head(self._tables.latest(schema.META)).restore_epoch
+            head = reading.head(self._tables.latest(schema.META))
+            self._committer.refuse_replaced(head)
+            return head.restore_epoch
 
         return await self._threads.run(look)
 
     async def history(self, limit: int = 20) -> list[HistoryEntry]:
         """The newest commits whose states are kept, the newest first."""
-        return await self._threads.run(history.entries, self.path, limit)
+        return await self._threads.run(history.entries, self.place, limit)
 
     async def upkeep(self) -> UpkeepReport:
         """Do what is due: compact, bring indexes up to date, collect, clean. Never raises for it.
@@ -374,7 +394,7 @@ class Store:
                 for name, dataset in view.datasets.items()
                 for index in indexes.coverage(dataset, name)
             ],
-            bytes=size_on_disk(self.path),
+            bytes=size_on_disk(self.place),
         )
 
     def _writable(self, what: str) -> None:
@@ -403,61 +423,3 @@ async def _happens(event: asyncio.Event, within: float | None) -> None:
         await asyncio.wait_for(event.wait(), within)
     except TimeoutError:
         return
-
-
-def _create(database: str, identity: EmbeddingIdentity) -> None:
-    """Make the tables, `settings` last: a database without it does not exist."""
-    if table_exists(database, schema.SETTINGS):
-        raise DatabaseExists(
-            f"a database is already at {database}; open it, or choose another path"
-        )
-    if not uris.is_uri(database):
-        _make_folder(database)
-    head = records.Head(row_version=ids.new_token())
-    create_table(database, schema.META, records.meta_table([], head, datetime.now(UTC)))
-    create_table(database, schema.DOCUMENTS, schema.documents().empty_table())
-    create_table(database, schema.ITEMS, schema.items().empty_table())
-    create_table(database, schema.CHUNKS, schema.chunks(identity.dim).empty_table())
-    _check_left_over(database, identity)
-    if not create_table(database, schema.SETTINGS, settings.as_table(settings.initial(identity))):
-        raise DatabaseExists(f"another process has just made a database at {database}; open it")
-
-
-def _make_folder(database: str) -> None:
-    if any(char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff" for char in database):
-        raise StoreError(
-            f"no database can be made at {database!r}: the path has control characters or is not "
-            "UTF-8; choose another"
-        )
-    try:
-        Path(database).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"no database can be made at {database}: {error}") from error
-
-
-def _check_left_over(database: str, identity: EmbeddingIdentity) -> None:
-    """Refuse the tables that a creation for another embedder left when it was killed."""
-    dim = open_table(database, schema.CHUNKS).schema.field("vector").type.list_size
-    if dim != identity.dim:
-        raise StoreError(
-            f"{database} holds an unfinished database for vectors of length {dim}; remove the "
-            "folder and create it again"
-        )
-
-
-def _open(tables: Tables, identity: EmbeddingIdentity | None, read_only: bool) -> settings.Settings:
-    dataset = tables.latest(schema.SETTINGS)
-    found = settings.parse(settings.read(dataset), tables.database)
-    settings.check_schema(found, tables.database, read_only=read_only)
-    if identity is not None:
-        settings.check_identity(found.identity, identity, tables.database)
-    if not read_only and found.schema_version < schema.SCHEMA_VERSION:
-        found = migrations.migrate(tables)
-    try:
-        tables.view()
-    except DatabaseNotFound as error:
-        raise StoreError(
-            f"{tables.database} is damaged: one of its tables is missing; restore the folder from "
-            "a copy, or make a new database"
-        ) from error
-    return found

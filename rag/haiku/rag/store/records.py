@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag import ids
@@ -75,6 +75,20 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Marks:
+    """What a rebuild writes on the head rows of the old and of the new database."""
+
+    #: Of a replaced database: the folder, below that of the whole, whose tables have its place.
+    replaced_by: str | None = None
+    #: The rebuild that may replace this database: a random token.
+    claimed_by: str | None = None
+    #: Commits wait while a rebuild changes this; see `Committer`.
+    held: str | None = None
+    #: Of a database that is being made: the rebuild that makes it, a random token.
+    made_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
     """The head row, which every commit rewrites."""
 
@@ -84,6 +98,8 @@ class Head:
     condemned: frozenset[str] = frozenset()
     #: Rises with every restore.
     restore_epoch: int = 0
+    #: What rebuilds have written; see `replacing`.
+    marks: Marks = field(default_factory=Marks)
 
 
 def dump_json(value: Mapping[str, Any]) -> str:
@@ -118,7 +134,13 @@ def load_head(data: Mapping[str, Any]) -> Head:
         row_version=data["row_version"],
         condemned=frozenset(data["condemned"] or ()),
         restore_epoch=data["restore_epoch"] or 0,
+        marks=load_marks(data["metadata"]),
     )
+
+
+def load_marks(metadata: str | None) -> Marks:
+    """The marks in the head row's `metadata`."""
+    return Marks(**json.loads(metadata or "{}"))
 
 
 def meta_table(records: Iterable[Record], head: Head, now: datetime) -> pa.Table:
@@ -162,4 +184,5 @@ def _dump_head(head: Head, now: datetime) -> dict[str, Any]:
         "replaced_count": 0,
         "condemned": sorted(head.condemned),
         "restore_epoch": head.restore_epoch,
+        "metadata": dump_json({name: v for name, v in asdict(head.marks).items() if v}),
     }

@@ -64,7 +64,7 @@ def meta() -> pa.Schema:
             pa.field("state", pa.string(), nullable=False),
             pa.field("row_version", pa.string(), nullable=False),
             ("title", pa.string()),
-            # A JSON object.
+            # A JSON object; of the head row: the marks of rebuilds.
             ("metadata", pa.string()),
             ("content_type", pa.string()),
             ("content_hash", pa.string()),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from haiku.rag import uris
 from haiku.rag.exceptions import IdentityMismatch, SchemaMismatch, StoreError
 from haiku.rag.records import EmbeddingIdentity
 from haiku.rag.store import schema
@@ -106,9 +108,15 @@ def check_identity(found: EmbeddingIdentity, wanted: EmbeddingIdentity, database
         raise IdentityMismatch(
             f"{database} holds vectors of {found}, and {wanted} is configured. Set "
             f"embeddings.model to provider {found.provider}, name {found.name}, vector_dim "
-            f"{found.dim}; or make a new database with `haiku-rag init --db NEW_PATH` and add the "
-            "documents again"
+            f"{found.dim}; or run `{rebuild_command(database)}`, which makes new vectors of what "
+            "the database holds while it is in use"
         )
+
+
+def rebuild_command(database: str) -> str:
+    """What to type to rebuild a database."""
+    more = " --to NEW_URI" if uris.is_uri(database) else ""
+    return f"haiku-rag rebuild --db {shlex.quote(database)}{more}"
 
 
 def check_restorable(then: Settings, now: Settings, tag: str) -> None:

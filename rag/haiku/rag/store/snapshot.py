@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from haiku.rag.records import EmbeddingIdentity, NewItem
     from haiku.rag.store.changes import Row
     from haiku.rag.store.info import Hit, StoredChunk
+    from haiku.rag.store.records import Record
     from haiku.rag.store.tables import View
     from haiku.rag.store.threads import Threads
 
@@ -99,6 +100,11 @@ class Snapshot:
         batches = reading.batches(self._view.meta, where)
         while (batch := await self._run(next, batches, None)) is not None:
             yield batch
+
+    async def records(self, uris: Sequence[str]) -> list[Record]:
+        """The rows at URIs in any state, with the store's bookkeeping."""
+        base = await self._run(reading.base, self._view.meta, uris, ())
+        return list(base.records.values())
 
     async def count(self, where: str | None = None) -> int:
         """Number of live documents."""

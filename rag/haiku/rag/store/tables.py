@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag import uris
-from haiku.rag.exceptions import DatabaseNotFound, StoreError
+from haiku.rag.exceptions import DatabaseNotFound, DatabaseReplaced, StoreError
 from haiku.rag.store import schema
 from haiku.rag.store.forking import check_process
 from haiku.rag.store.threads import clock
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 #: process may have improved their indexes.
 REFRESH_AFTER = 5.0
 
+
+#: Key in the configuration of `document_meta` by which its readers learn of a rebuild: it is in
+#: the manifest that they have, and costs nothing to look at.
+REPLACED = "haiku.replaced_by"
 
 #: How Lance and Arrow say that a file is not there.
 LOSSES = (OSError, ValueError)
@@ -71,6 +75,14 @@ def open_table(database: str, table: str, cache: int | None = None) -> Any:
 def _not_found(database: str) -> DatabaseNotFound:
     return DatabaseNotFound(
         f"no database at {database}; create one with `haiku-rag init --db {database}`"
+    )
+
+
+def replaced(database: str) -> DatabaseReplaced:
+    """The error for what has a database open that a rebuild has replaced."""
+    return DatabaseReplaced(
+        f"{database} was rebuilt while it was open here, and nothing is read from or written to "
+        "what it was before; open it again, with the embedder it was rebuilt for"
     )
 
 
@@ -193,6 +205,14 @@ class Tables:
         with self._lock:
             return self._take(clock())
 
+    def check(self) -> None:
+        """Refuse to go on when a rebuild has replaced the database.
+
+        Raises:
+            DatabaseReplaced: it has.
+        """
+        _refuse_replaced(self.database, open_table(self.database, schema.META))
+
     def fix(self, datasets: Mapping[str, Any]) -> None:
         """From now on give these tables as they are, whatever is committed."""
         with self._lock:
@@ -210,7 +230,9 @@ class Tables:
         known = self._datasets.get(table)
         if known is not None and table in self._fixed:
             return known
-        found = open_table(self.database, table) if known is None else self._renewed(table, known)
+        found = self._open(table) if known is None else self._renewed(table, known)
+        if table == schema.META:
+            _refuse_replaced(self.database, found)
         self._datasets[table] = found
         return found
 
@@ -220,4 +242,16 @@ class Tables:
         except LOSSES as error:
             if not is_lost(error):
                 raise
-            return open_table(self.database, table)  # removed between two looks at it
+            return self._open(table)  # removed between two looks at it
+
+    def _open(self, table: str) -> Any:
+        try:
+            return open_table(self.database, table)
+        except DatabaseNotFound:
+            self.check()
+            raise
+
+
+def _refuse_replaced(database: str, meta: Any) -> None:
+    if REPLACED in meta.config():
+        raise replaced(database)

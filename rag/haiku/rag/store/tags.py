@@ -131,6 +131,7 @@ class Tags:
             StoreBusy: cleanups by other processes were faster each time.
         """
         check_name(name)
+        await self._threads.run(self._tables.check)
         found = await self._threads.run(find, self._database, name)
         if found is not None:
             raise _exists(found.name, found.missing)

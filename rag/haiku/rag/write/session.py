@@ -54,7 +54,22 @@ class Added:
 class WriteSession:
     """Writes documents for one client. Close it to end its worker processes."""
 
-    def __init__(self, store: "Store", embedder: "Embedder", config: AppConfig) -> None:
+    def __init__(
+        self,
+        store: "Store",
+        embedder: "Embedder",
+        config: AppConfig,
+        *,
+        older: "Store | None" = None,
+    ) -> None:
+        """Prepare; no process is started yet.
+
+        Args:
+            store: what is written to.
+            embedder: makes the vectors.
+            config: the configuration.
+            older: another database, whose vectors are used as well.
+        """
         from haiku.rag.convert.pool import WorkerPool
         from haiku.rag.embed import EmbedQueue, load_tokenizer
 
@@ -69,7 +84,9 @@ class WriteSession:
             max_attempts=embeddings.max_attempts,
             brief=BRIEF if embeddings.model.provider in COMPUTED_HERE else None,
         )
-        self.writer = Writer(store=store, pool=pool, embedder=embedder, queue=queue, config=config)
+        self.writer = Writer(
+            store=store, pool=pool, embedder=embedder, queue=queue, config=config, older=older
+        )
         self.workers = pool.size
         #: What has happened to the conversion processes.
         self.worker_stats = pool.stats

@@ -71,8 +71,11 @@ class Writer:
         embedder: "Embedder",
         queue: "EmbedQueue",
         config: AppConfig,
+        older: "Store | None" = None,
     ) -> None:
         """Settle what converts.
+
+        Vectors are taken from `older` as well, where its embedder is the same.
 
         Raises:
             ConfigError: the configured PDF pipeline cannot run.
@@ -84,6 +87,9 @@ class Writer:
         self.reused = 0
         #: Texts embedded.
         self.embedded = 0
+        self._sources = [store]
+        if older is not None and older.identity == store.identity:
+            self._sources.append(older)
         self._pool = pool
         self._embedder = embedder
         self._queue = queue
@@ -187,13 +193,14 @@ class Writer:
     async def _fill(
         self, result: "NDArray[np.float32]", chunks: Sequence[NewChunk], fresh: dict[str, int]
     ) -> None:
-        """Set the rows of the places (by hash): vectors that the store has, or new ones."""
-        known = await self.store.known_vectors(list(fresh))
-        for digest, vector in known.items():
-            result[fresh[digest]] = vector
-        missing = [place for digest, place in fresh.items() if digest not in known]
-        self.reused += len(known)
-        if missing:
+        """Set the rows of the places (by hash): vectors that are stored already, or new ones."""
+        unknown = dict(fresh)
+        for source in self._sources:
+            known = await source.known_vectors(list(unknown))
+            for digest, vector in known.items():
+                result[unknown.pop(digest)] = vector
+            self.reused += len(known)
+        if missing := list(unknown.values()):
             counts = [chunks[place].token_count for place in missing]
             result[missing] = await self._queue.embed(
                 [chunks[place].text for place in missing],
