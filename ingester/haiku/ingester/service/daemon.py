@@ -14,7 +14,6 @@ from haiku.ingester.service import rooms
 from haiku.ingester.service.discovery import Discovery, SourceKeeper
 from haiku.ingester.service.figures import Figures, WorkObserver, outage_reasons
 from haiku.ingester.service.reporting import Reports
-from haiku.ingester.service.schedules import failures, make_keepers
 from haiku.ingester.service.serving import ControlApi
 from haiku.ingester.service.supervising import Stopped, Supervisor
 
@@ -101,17 +100,8 @@ class Daemon:
         self._reports.refresh_with(discovery.refresh_metrics)
         self._reports.ask(discovery.reasons)
         self._reports.ask(lambda: outage_reasons(opened.pipeline.outages))
-        scheduled = make_keepers(self._config.ingester.schedule, opened, self._metrics)
-        self._reports.ask(lambda: failures(scheduled))
         self._reports.ready_when(lambda: discovery.settled and not self._stop.requested.is_set())
-        async with (
-            self._beside("work", lambda: self._work(opened), fatal=True) as working,
-            AsyncExitStack() as timed,
-        ):
-            runs = [
-                await timed.enter_async_context(self._beside(f"schedule:{each.job}", each.run))
-                for each in scheduled
-            ]
+        async with self._beside("work", lambda: self._work(opened), fatal=True) as working:
             async with AsyncExitStack() as beside:
                 for keeper in discovery.keepers:
                     part = f"source:{keeper.source_id}"
@@ -123,8 +113,6 @@ class Daemon:
                 ):
                     await beside.enter_async_context(self._beside(part, run))
                 await self._stop.requested.wait()
-                for under_way in runs:  # the step they are at ends while the work does
-                    under_way.cancel()
             await self._finish(working)
 
     def _discover(self, opened: Rooms) -> Discovery:
