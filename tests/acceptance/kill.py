@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Seconds a daemon lives before it is ended: at once now and then, else at most this long.
 LIFETIME = 6.0
+#: Seconds that the workers of a killed daemon may take to notice.
+ORPHANS = 60.0
 #: Seconds between two changes of the folder, on average.
 PAUSE = 0.05
 #: Seconds until everything must be done once the changes pause.
@@ -122,7 +124,10 @@ class KillRun:
             self._over.set()
             for thread in threads:
                 thread.join()
-        if orphans := [p for p in _children() if alive(p)]:
+        ends = time.monotonic() + ORPHANS
+        while (orphans := [p for p in _children() if alive(p)]) and time.monotonic() < ends:
+            time.sleep(0.2)
+        if orphans:
             self.report.wrong.append(f"processes left behind: {orphans}")
         return self.report
 

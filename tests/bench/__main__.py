@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import disk, measures
+from tests.bench import disk, measures, scale
 
 
 def main() -> None:
@@ -18,6 +18,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
     parser.add_argument("--commits", type=int, default=960, help="single commits, and rewrites")
     parser.add_argument("--documents", type=int, default=500_000, help="documents at most")
+    parser.add_argument("--tiny", type=int, default=10_000, help="tiny files at once")
+    parser.add_argument("--unchanged", type=int, default=100_000, help="files of a sweep")
+    parser.add_argument("--chunks", type=int, default=100_000, help="chunks to search")
     options = parser.parse_args()
     runs = {
         "commands": lambda base: measures.commands(base, options.repeats),
@@ -27,6 +30,12 @@ def main() -> None:
         "rewrites": lambda base: disk.rewrites(base, options.commits, 50_000),
         "memory": lambda base: disk.memory(base, 400),
         "growth": lambda base: disk.growth(base, [1_000, 20_000, options.documents]),
+        "embedding": scale.embedding,
+        "edits": scale.edits,
+        "tiny": lambda base: scale.tiny(base, options.tiny),
+        "sweep": lambda base: scale.sweep(base, options.unchanged),
+        "idle": lambda base: scale.idle(base, 60.0),
+        "search": lambda base: scale.search(base, options.chunks),
         "throughput": lambda base: measures.throughput(base, options.files, options.rounds),
     }
     table = Table("what", "measured", "target", "note", title=measures.machine())

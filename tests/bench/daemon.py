@@ -47,6 +47,11 @@ class Daemon:
             row = db.execute(f"select count(*) from items where state in {states}")
             return int(row.fetchone()[0])
 
+    def known(self) -> int:
+        """Items that are known, in whatever state."""
+        with contextlib.closing(sqlite3.connect(f"file:{self._items}?mode=ro", uri=True)) as db:
+            return int(db.execute("select count(*) from items").fetchone()[0])
+
     def wait(self, count: int, timeout: float = 900.0) -> None:
         """Until `count` items are done."""
         deadline = time.monotonic() + timeout

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Seconds of CPU that a callback may take, and seconds that it may wait.
-LIMIT, WAIT_LIMIT = 0.05, 0.25
+LIMIT, WAIT_LIMIT = 0.05, 1.0
 #: Voluntary switches up to which a long wait is one call that waits, and not many short waits for
 #: the interpreter's lock, which the other threads hold for 5 ms at a time.
 FEW_SWITCHES = 2

@@ -25,16 +25,16 @@ async def test_the_watch_sees_what_computes_and_what_waits() -> None:
             pass
 
     async def wait() -> None:
-        time.sleep(0.4)
+        time.sleep(1.2)
 
     with watched_loop() as blocked:
-        for _ in range(5):  # a busy machine hides a wait now and then
+        for _ in range(3):  # a busy machine hides a wait now and then
             await asyncio.gather(
                 *(asyncio.create_task(one(), name="it") for one in (compute, wait))
             )
     assert {"it" in one.name for one in blocked} == {True}
     assert max(one.cpu for one in blocked) > 0.09
-    assert max(one.wall - one.cpu for one in blocked) > 0.3
+    assert max(one.wall - one.cpu for one in blocked) > 1.1
 
 
 def configure(folder: Path) -> DaemonConfig:

@@ -12,12 +12,12 @@ import itertools
 import shutil
 from collections import deque
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from haiku.rag.exceptions import SourceTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
 
 
@@ -83,7 +83,7 @@ class Spool:
             yield place
         finally:
             try:
-                await asyncio.shield(asyncio.to_thread(place.path.unlink, missing_ok=True))
+                await _to_its_end(asyncio.to_thread(place.path.unlink, missing_ok=True))
             finally:
                 self._free(place.size)
 
@@ -117,3 +117,13 @@ class Spool:
                 turn.set_result(None)
             else:
                 return
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for the end of `work`, also when cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
