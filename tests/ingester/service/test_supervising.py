@@ -14,7 +14,7 @@ from haiku.ingester.service import supervising
 from haiku.ingester.service.reporting import Reports
 from haiku.ingester.service.stopping import Stop
 from haiku.ingester.service.supervising import Stopped, Supervisor
-from haiku.rag.exceptions import IdentityMismatch
+from haiku.rag.exceptions import DatabaseReplaced, IdentityMismatch
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +143,17 @@ async def test_sleep_says_whether_a_stop_came() -> None:
     assert await stop.sleep(0.01) is False
     stop.ask()
     assert await stop.sleep(60) is True
+
+
+async def test_a_database_that_was_rebuilt_ends_the_daemon(reports: Reports) -> None:
+    stop = Stop()
+    supervisor = Supervisor(reports, stop)
+
+    async def part() -> None:
+        raise DatabaseReplaced("was rebuilt")
+
+    await asyncio.wait_for(supervisor.keep("store", part, fatal=False), 5)
+    await asyncio.wait_for(supervisor.keep("work", part, fatal=True), 5)
+    assert stop.requested.is_set()
+    assert not stop.at_once.is_set()
+    assert str(supervisor.ended) == "was rebuilt"
