@@ -4,16 +4,21 @@ The library keeps the section as plain data; the daemon checks it here, with the
 unknown keys are refused with their path, secrets are never printed.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
+from haiku.ingester.timetable import Timetable, find_zone
 from haiku.rag.config import AppConfig, load_config
 from haiku.rag.config.loading import describe_errors
 from haiku.rag.config.models import Section
 from haiku.rag.exceptions import ConfigError
+
+#: What the store takes as a tag's name; asking the store itself would load Lance for a setting.
+_TAG_NAME = re.compile(r"(?=.{13,93}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*", re.ASCII)
 
 
 class ApiConfig(Section):
@@ -64,6 +69,74 @@ class WorkConfig(Section):
         description="Convert again, after everything else, what another pipeline has indexed.",
     )
     lease: float = Field(60.0, gt=1, description="Seconds a claim lasts without being renewed.")
+
+
+class _Timed(Section):
+    """Something that is done by a schedule."""
+
+    @field_validator("cron", check_fields=False)
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        if value is not None:
+            Timetable(value, "UTC")
+        return value
+
+
+class VacuumSchedule(_Timed):
+    """Takes away what nobody needs any more, as `haiku-rag vacuum` does."""
+
+    cron: str | None = Field(
+        "30 3 * * *",
+        description="When: minute, hour, day, month, day of the week; null: never.",
+    )
+
+
+class TagSchedule(_Timed):
+    """Names the state of the database now and then, and forgets the oldest of these names."""
+
+    cron: str | None = Field(
+        None, description="When: minute, hour, day, month, day of the week; null: never."
+    )
+    name: str = Field(
+        "auto-{slot}",
+        description="Name of a tag; {slot} is its nominal time, e.g. 20260329T0230.",
+    )
+    keep: int = Field(
+        7, ge=1, description="Tags with such a name that are kept; older ones are deleted."
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _one_slot(cls, value: str) -> str:
+        if value.count("{slot}") != 1:
+            raise ValueError("it must have {slot} in it once, so that each tag has its own name")
+        sample = value.replace("{slot}", "20260329T0230")
+        if not _TAG_NAME.fullmatch(sample) or sample.endswith((".", ".lock")):
+            raise ValueError(
+                "it cannot be the name of a tag: use letters from a to z, digits, '.', '-' and '_' "
+                "beside {slot}, 80 at most; '-' and '.' not at the beginning, no two dots "
+                "together, and neither '.' nor '.lock' at the end"
+            )
+        return value
+
+
+class ScheduleConfig(Section):
+    """What is done at set times, once for all daemons on one items database."""
+
+    timezone: str = Field("UTC", description="Time zone of all times, e.g. Europe/Berlin.")
+    misfire_grace: float = Field(
+        86_400.0,
+        ge=60,
+        description="Seconds after which a time that was missed is not made up for.",
+    )
+    vacuum: VacuumSchedule = Field(default_factory=VacuumSchedule)
+    tags: TagSchedule = Field(default_factory=TagSchedule)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        find_zone(value)
+        return value
 
 
 class FilesystemSource(Section):
@@ -124,6 +197,7 @@ class IngesterConfig(Section):
     group: GroupConfig = Field(default_factory=GroupConfig)
     spool: SpoolConfig = Field(default_factory=SpoolConfig)
     api: ApiConfig = Field(default_factory=ApiConfig)
+    schedule: ScheduleConfig = Field(default_factory=ScheduleConfig)
     shutdown_grace: float = Field(
         30.0, ge=0, description="Seconds after SIGTERM for what is in flight."
     )

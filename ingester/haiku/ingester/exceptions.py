@@ -7,6 +7,7 @@ IngesterError
 ├── LeaseLost          another instance took the claim over; its work must not be committed
 ├── ItemsUnavailable   the items database cannot be opened or is busy (retry)
 ├── PlanRefused        a plan cannot be read, written, or done with today's configuration
+├── RunFailed          a scheduled run could not do all that it should
 ├── NotKnown           what a command names is not there: items database, item or source
 └── PortTaken          the address of the control API is in use
 """
@@ -58,6 +59,12 @@ class PlanRefused(IngesterError):
     """A plan file cannot be read or written, or does not fit what is configured now."""
 
     code = "plan"
+
+
+class RunFailed(IngesterError):
+    """A scheduled run could not do all that it should; the message names what is left."""
+
+    code = "schedule_failed"
 
 
 class NotKnown(IngesterError):

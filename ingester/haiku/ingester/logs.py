@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: `duration` is in seconds.
 FIELDS = (
     "source",
+    "job",
     "uri",
     "stage",
     "code",

@@ -22,6 +22,8 @@ STAGE_BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 
 PREFIX = "haiku_ingester"
 #: What all items need, and may not answer.
 PARTS = ("embedder", "store", "spool", "workers")
+#: What becomes of the runs of scheduled jobs.
+RUN_OUTCOMES = ("done", "failed", "cut_short")
 
 
 class Metrics:
@@ -67,6 +69,14 @@ class Metrics:
         self._commits = self._counter("commits", "Commits of document groups")
         self._commit_conflicts = self._counter(
             "commit_conflicts", "Documents that lost against another writer and are done again"
+        )
+        self._runs = self._counter(
+            "scheduled_runs", "Runs of scheduled jobs, by what became of them", "job", "outcome"
+        )
+        self._run_success = self._gauge(
+            "scheduled_last_success_timestamp_seconds",
+            "When a run of the job last ended well; 0: none has yet",
+            "job",
         )
         #: Counts that other rooms keep; set at each scrape.
         self.totals = Totals()
@@ -130,6 +140,22 @@ class Metrics:
         self._suspended.labels(source).set(suspended)
         if last_sweep is not None:
             self._sweep_seconds.labels(source).set(last_sweep)
+
+    # --- from the schedule ----------------------------------------------------------------------
+
+    def scheduled(self, job: str) -> None:
+        """A job has a schedule: its figures are there before it first runs."""
+        for outcome in RUN_OUTCOMES:
+            self._runs.labels(job, outcome)
+        self._run_success.labels(job)
+
+    def scheduled_run(self, job: str, outcome: str) -> None:
+        """A run of a job ended, one of `RUN_OUTCOMES`."""
+        self._runs.labels(job, outcome).inc()
+
+    def scheduled_success(self, job: str, at: float) -> None:
+        """When a run of a job last ended well, in any instance: epoch seconds."""
+        self._run_success.labels(job).set(at)
 
     # --- taken when somebody asks ---------------------------------------------------------------
 

@@ -41,6 +41,7 @@ async def test_an_older_database_keeps_its_items(tmp_path: Path):
         connection.execute("ALTER TABLE items DROP COLUMN slow")
         connection.execute("ALTER TABLE sources DROP COLUMN restore_epoch")
         connection.execute("ALTER TABLE sources DROP COLUMN held_since")
+        connection.execute("DROP TABLE schedules")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     items = await opened(url(tmp_path))
     assert [claim.uri for claim in await items.claim(1)] == ["a"]

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from haiku.ingester.config import WorkConfig
 from haiku.ingester.items import Failed, Indexed, Observation, RequestKind
 from haiku.ingester.items.instance import Instance
 from haiku.ingester.items.items import Items
+from haiku.ingester.timetable import Slot
 from haiku.rag import uris
 
 
@@ -100,6 +103,33 @@ def test_status_counts_by_source_and_state(filled: Place) -> None:
 def test_status_knows_a_running_daemon(filled: Place) -> None:
     with Instance.acquire(filled.state) as instance:
         assert filled.json("status")["daemons"] == [instance.id]
+
+
+def test_status_shows_the_next_and_the_last_run_of_each_schedule(filled: Place) -> None:
+    filled.config.write_text(
+        filled.config.read_text()
+        + "  schedule: {timezone: Europe/Berlin, tags: {cron: '@daily'}}\n"
+    )
+
+    async def run(items: Items) -> None:
+        slot = Slot(nominal=datetime(2026, 3, 29, 2, 30), at=time.time() + 5)
+        await items.schedules.count_from_now("vacuum")
+        await items.schedules.begin("vacuum", slot)
+        await items.schedules.finish("vacuum", failed=True, detail="the disk is short")
+
+    filled.items(run)
+    vacuum, tag = filled.json("status")["schedules"]
+    assert (vacuum["job"], vacuum["cron"], vacuum["next_slot"][10:]) == (
+        *("vacuum", "30 3 * * *"),
+        "T03:30",
+    )
+    assert (vacuum["last_slot"], vacuum["last_outcome"]) == ("2026-03-29T02:30", "failed")
+    assert vacuum["last_detail"] == "the disk is short"
+    assert (vacuum["last_succeeded_at"], vacuum["running_since"]) == (None, None)
+    assert (tag["job"], tag["timezone"], tag["last_slot"]) == ("tag", "Europe/Berlin", None)
+    text = filled.run("status").stdout
+    assert "the disk is short" in text
+    assert f"tag\t{tag['next_slot']}\tEurope/Berlin\tnever" in text
 
 
 def test_items_are_listed_filtered_and_cut(filled: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from haiku.ingester.cli import opening, output
+from haiku.ingester.cli import opening, output, scheduled
 from haiku.ingester.items import State, instance
 from haiku.ingester.logs import redact
 from haiku.rag import uris
@@ -29,6 +29,7 @@ def status(config: Path | None, db: str | None, *, as_json: bool) -> None:
                 "items_database": redact(here.places.items_url),
                 "daemons": instance.running(here.places.state),
                 "sources": await _sources(here),
+                "schedules": await scheduled.listed(here),
             }
         output.print_json(found) if as_json else _print_status(found)
         return opening.OK
@@ -60,6 +61,7 @@ def _print_status(found: dict[str, Any]) -> None:
                 f"{output.ago(source['held_since'])}: haiku-ingester source resync "
                 f"{source['id']}, or keep {source['id']}"
             )
+    scheduled.show(found["schedules"])
 
 
 def sources(config: Path | None, db: str | None, *, as_json: bool) -> None:

@@ -18,6 +18,7 @@ from haiku.ingester.items import (
 )
 from haiku.ingester.items.database import Database
 from haiku.ingester.items.model import State
+from haiku.ingester.items.schedules import Schedules
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -76,6 +77,8 @@ class Items:
         self._finisher = finishing.Finisher(database, config, clock, self._news)
         #: The owner of this object's claims.
         self.instance = instance
+        #: What has been done of the scheduled jobs.
+        self.schedules = Schedules(database, instance, config.lease, clock)
 
     @classmethod
     async def open(

@@ -7,7 +7,7 @@ time zone in everything that is listed for people.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum, StrEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -280,6 +280,37 @@ class SourceRecord:
     owner: str | None
     #: Since when nothing of it is applied because the database was restored (UTC), or None.
     held_since: datetime | None = None
+
+
+class Begun(Enum):
+    """What came of asking for the run of a slot."""
+
+    #: It is for this instance to do.
+    MINE = auto()
+    #: It is done, or another instance is at it.
+    NOT_MINE = auto()
+    #: Its process has died with it too often: it counts as failed.
+    GIVEN_UP = auto()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRecord:
+    """What is remembered of a scheduled job, over restarts and by all instances."""
+
+    job: str
+    #: Slots that come until then (epoch seconds) are done, or came before anybody counted them.
+    done_until: float
+    #: Nominal time of the slot whose run has ended last, as ISO 8601 without a zone.
+    slot: str | None
+    #: "done" or "failed"; None: none has ended yet.
+    outcome: str | None
+    #: What it did, or why it failed.
+    detail: str | None
+    ended_at: datetime | None
+    #: When a run last ended well (UTC).
+    succeeded_at: datetime | None
+    #: Since when a run is under way (UTC); None: none is, or its instance has gone.
+    running_since: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 #: The migration these definitions stand at.
-HEAD = "0003"
+HEAD = "0004"
 
 metadata = MetaData()
 
@@ -108,4 +108,26 @@ requests = Table(
     Column("source_id", String(255), primary_key=True),
     Column("kind", String(32), primary_key=True),
     Column("created_at", Double, nullable=False),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("job", String(64), primary_key=True),
+    #: Epoch seconds: slots that come until then are done, or were never to be.
+    Column("done_until", Double, nullable=False),
+    #: Of the run that has begun last: when, the moment of its slot, and its nominal time.
+    Column("begun_at", Double),
+    Column("begun_until", Double),
+    Column("begun_slot", String(32)),
+    #: Times the run of that slot has begun; one that was given back is not counted.
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    #: Of the run that has ended last: nominal time of its slot, "done" or "failed", what of it.
+    Column("slot", String(32)),
+    Column("outcome", String(16)),
+    Column("detail", Text),
+    Column("ended_at", Double),
+    Column("succeeded_at", Double),
+    Column("lease_owner", String(64)),
+    Column("lease_until", Double),
 )

@@ -14,6 +14,7 @@ from haiku.ingester.service import rooms
 from haiku.ingester.service.discovery import Discovery, SourceKeeper
 from haiku.ingester.service.figures import Figures, WorkObserver, outage_reasons
 from haiku.ingester.service.reporting import Reports
+from haiku.ingester.service.schedules import failures, make_keepers
 from haiku.ingester.service.serving import ControlApi
 from haiku.ingester.service.supervising import Stopped, Supervisor
 
@@ -101,7 +102,10 @@ class Daemon:
         self._reports.ask(discovery.reasons)
         self._reports.ask(lambda: outage_reasons(opened.pipeline.outages))
         self._reports.ready_when(lambda: discovery.settled and not self._stop.requested.is_set())
-        async with self._beside("work", lambda: self._work(opened), fatal=True) as working:
+        async with (
+            self._beside("work", lambda: self._work(opened), fatal=True) as working,
+            self._by_schedule(opened) as scheduled,
+        ):
             async with AsyncExitStack() as beside:
                 for keeper in discovery.keepers:
                     part = f"source:{keeper.source_id}"
@@ -113,6 +117,8 @@ class Daemon:
                 ):
                     await beside.enter_async_context(self._beside(part, run))
                 await self._stop.requested.wait()
+                for job in scheduled:  # the step it is at ends while the work does
+                    job.cancel()
             await self._finish(working)
 
     def _discover(self, opened: Rooms) -> Discovery:
@@ -124,6 +130,17 @@ class Daemon:
             for section in self._config.ingester.sources
         ]
         return Discovery(keepers, opened.items, opened.restores, self._metrics)
+
+    @asynccontextmanager
+    async def _by_schedule(self, opened: Rooms) -> AsyncIterator[list[asyncio.Task[None]]]:
+        """Keep to the timetables while the context lasts."""
+        keepers = make_keepers(self._config.ingester.schedule, opened, self._metrics)
+        self._reports.ask(lambda: failures(keepers))
+        async with AsyncExitStack() as stack:
+            yield [
+                await stack.enter_async_context(self._beside(f"schedule:{each.job}", each.run))
+                for each in keepers
+            ]
 
     async def _work(self, opened: Rooms) -> None:
         self._worker = rooms.make_worker(self._config, opened, self._observer)
