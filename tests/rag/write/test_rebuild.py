@@ -409,6 +409,20 @@ async def test_a_rebuild_frozen_before_it_writes_loses_to_another(filled: Path) 
     assert await read(filled, WIDER) == {**BEFORE, "a": "newer"}
 
 
+async def test_of_two_rebuilds_the_earlier_gives_up(filled: Path) -> None:
+    async def another() -> None:
+        async def fail() -> None:
+            raise StoreError("stopped as well")
+
+        with pytest.raises(StoreError, match="stopped as well"):
+            await rebuild(filled, step=at("hold", fail))
+
+    with pytest.raises(StoreBusy, match="another rebuild has begun since"):
+        await rebuild(filled, step=at("hold", another))
+    assert await read(filled, IDENTITY) == BEFORE
+    assert (await rebuild(filled)).copied == 0
+
+
 async def test_killed_before_every_step_one_of_the_two_opens(filled: Path) -> None:
     """Each rebuild goes on where the one before was killed, and is killed a step later."""
     for number, fatal in enumerate(STEPS):
