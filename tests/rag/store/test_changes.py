@@ -9,7 +9,7 @@ from tests.rag.store.making import check, contents, put, revision
 
 from haiku.rag.exceptions import IdentityMismatch
 from haiku.rag.store import Store
-from haiku.rag.store.changes import ABSENT, Change, Delete, Move, Outcome, Put, UpdateMeta
+from haiku.rag.store.changes import ABSENT, NO_ROW, Change, Delete, Move, Outcome, Put, UpdateMeta
 
 
 async def one(store: Store, change: Change) -> Outcome:
@@ -248,3 +248,10 @@ async def test_commits_of_one_store_wait_for_each_other(store: Store) -> None:
     turns = [name for name in steps if name in ("append documents", "merged")]
     assert "append documents" not in [a for a, b in pairwise(turns) if a == b]
     assert turns.count("append documents") == 12
+
+
+async def test_a_creation_that_saw_no_row_undoes_no_deletion(store: Store) -> None:  # S9
+    assert (await one(store, put("a", "first", expected=NO_ROW))).result == "done"
+    await store.commit([Delete(uri="a")])
+    assert (await one(store, put("a", "late", expected=NO_ROW))).result == "conflict"
+    assert (await one(store, put("a", "now", expected=ABSENT))).result == "done"

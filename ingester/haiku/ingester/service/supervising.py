@@ -75,7 +75,7 @@ class Supervisor:
             delay = min(2 * delay, LONGEST_DELAY)
 
     def _end(self, error: DatabaseReplaced) -> None:
-        """Stop for good: what is open is no more, and what is there now may need another embedder."""
+        """Stop for good: what is open is no more; what is there may need another embedder."""
         self.ended = error
         if not self._stop.requested.is_set():
             self._stop.ask()

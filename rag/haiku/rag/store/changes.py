@@ -59,6 +59,9 @@ class Row:
 
 #: `expected` value for "there must be no live document at this URI".
 ABSENT = ""
+#: `expected` value for "there must be no row at the URI, not even of a deleted document": what a
+#: creation expects that saw none, so that it cannot undo a deletion that it did not see.
+NO_ROW = "-"
 #: `expected` value for "whatever is there": the store reads the row and applies the change to it.
 ANY = "*"
 
@@ -69,7 +72,8 @@ class Put:
 
     uri: str
     revision: NewRevision
-    #: A `row_version` (of a deleted row as well, see `Snapshot.row_version`), ABSENT or ANY.
+    #: A `row_version` (of a deleted row as well, see `Snapshot.row_version`), ABSENT, NO_ROW or
+    #: ANY.
     expected: str = ANY
     #: Used for a new document only; made by the store when None.
     id: str | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from haiku.rag import ids
 from haiku.rag.store import sql
-from haiku.rag.store.changes import ABSENT, ANY, Delete, Move, Put, Row, UpdateMeta
+from haiku.rag.store.changes import ABSENT, ANY, NO_ROW, Delete, Move, Put, Row, UpdateMeta
 from haiku.rag.store.records import Head, Record, Versions
 
 if TYPE_CHECKING:
@@ -233,4 +233,6 @@ def _holds(expected: str, here: Record | None) -> bool:
         return True
     if expected == ABSENT:
         return here is None or not here.live
+    if expected == NO_ROW:
+        return here is None
     return here is not None and here.row.row_version == expected

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from haiku.rag import uris
 from haiku.rag.config import AppConfig
 from haiku.rag.exceptions import Conflict, DocumentExists, HaikuRAGError
-from haiku.rag.store.changes import ABSENT, Put, Row, UpdateMeta
+from haiku.rag.store.changes import ABSENT, NO_ROW, Put, Row, UpdateMeta
 from haiku.rag.write.fetch import Fetched, expand, fetch
 from haiku.rag.write.group import GroupCommitter
 from haiku.rag.write.prepared import Prepared
@@ -171,6 +171,13 @@ class WriteSession:
             await asyncio.gather(*running, return_exceptions=True)
             await committer.close()
 
+    async def _unseen(self, uri: str) -> str:
+        """What a creation expects: that nobody creates or deletes the document meanwhile."""
+        snapshot = await self.store.snapshot()
+        if await snapshot.get_by_uri(uri) is not None:
+            return ABSENT  # somebody was faster: this try loses, and the next one sees it
+        return await snapshot.row_version(uri) or NO_ROW
+
     async def _add_one(
         self,
         uri: str,
@@ -197,14 +204,13 @@ class WriteSession:
         prepared: Prepared | None = None
         for _ in range(ATTEMPTS):
             row = await self.store.row(fetched.uri)
+            expected = row.row_version if row else await self._unseen(fetched.uri)
             change: Put | UpdateMeta
             unchanged = row is not None and _same(row, fetched, self.writer.fingerprint)
             if row is not None and unchanged:
                 if title is None and metadata is None:
                     return Added(uri=fetched.uri, row=row, unchanged=True)
-                change = UpdateMeta(
-                    uri=row.uri, expected=row.row_version, title=title, metadata=metadata
-                )
+                change = UpdateMeta(uri=row.uri, expected=expected, title=title, metadata=metadata)
                 size = 0
             else:
                 prepared = prepared or await self.writer.prepare_file(
@@ -213,7 +219,7 @@ class WriteSession:
                 change = await self.change(
                     fetched.uri,
                     prepared,
-                    expected=row.row_version if row else ABSENT,
+                    expected=expected,
                     title=title,
                     metadata=metadata if metadata is not None else (row.metadata if row else {}),
                     content_hash=fetched.content_hash,
