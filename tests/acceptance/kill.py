@@ -104,6 +104,7 @@ class KillRun:
         self._pause_every = max(1, kills // pauses)
         self._changing = threading.Lock()
         self._over = threading.Event()
+        self._others = set(_children())
         self._items = site.root / "test.ingester" / "items.sqlite"
         configure(site, server)
 
@@ -125,11 +126,15 @@ class KillRun:
             for thread in threads:
                 thread.join()
         ends = time.monotonic() + ORPHANS
-        while (orphans := [p for p in _children() if alive(p)]) and time.monotonic() < ends:
+        while (orphans := self._orphans()) and time.monotonic() < ends:
             time.sleep(0.2)
         if orphans:
             self.report.wrong.append(f"processes left behind: {orphans}")
         return self.report
+
+    def _orphans(self) -> list[psutil.Process]:
+        """Processes of the run that are still there; those of other tests were there before."""
+        return [p for p in _children() if p not in self._others and alive(p)]
 
     # --- beside the daemons
 

@@ -377,13 +377,14 @@ async def test_upkeep_comes_to_an_end(store: Store, clock: Clock) -> None:
     assert waits == [*sorted(waits, reverse=True)]
     assert not waits[-1]
     assert waits[0]
-    waits.clear()
     await store.commit([put("a", "again")])
-    for _ in range(8):
+    for _ in range(40):  # what the commit has started does its part beside
         store._upkeep._next_sweep = 0.0
-        waits.append((await store.upkeep()).again_in is not None)
+        if (await store.upkeep()).again_in is None:
+            break
         clock.grace()
-    assert not waits[-1]
+    else:
+        raise AssertionError("upkeep goes on for ever")
 
 
 async def test_lance_never_loses_a_version_that_was_just_superseded(
