@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from haiku.ingester.exceptions import ItemsUnavailable, NotKnown
 from haiku.ingester.items import tables
 from haiku.ingester.items.witness import Witness
+from haiku.rag.finishing import finish
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -104,12 +105,7 @@ class Database:
         task = asyncio.ensure_future(self._transaction(work))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if not task.done():
-                await asyncio.wait({task})
-            raise
+        return await finish(task)
 
     async def _transaction(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         try:

@@ -18,8 +18,8 @@ from haiku.ingester.service.figures import WorkObserver
 from haiku.ingester.service.restores import advice
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
-from haiku.rag.exceptions import HaikuRAGError, TagExists
-from haiku.rag.store.tags import check_name
+from haiku.rag.exceptions import HaikuRAGError
+from haiku.rag.store.tags import check_name, exists
 from haiku.rag.uris import display
 
 if TYPE_CHECKING:
@@ -110,10 +110,7 @@ async def run_once(
 async def _check_free(opened: Rooms, tag: str | None) -> None:
     """Refuse the name of a tag that is there, before hours of work."""
     if tag is not None and tag in {there.name for there in await opened.store.list_tags()}:
-        raise TagExists(
-            f"there is a tag {tag} already; choose another name, or delete it with "
-            f"`haiku-rag tag delete {tag}`"
-        )
+        raise exists(tag)
 
 
 async def _finish_or_stop(work: Coroutine[Any, Any, T], stop: Stop) -> T | None:

@@ -12,12 +12,13 @@ import itertools
 import shutil
 from collections import deque
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from haiku.rag.exceptions import SourceTooLarge
+from haiku.rag.finishing import finish
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 
@@ -83,7 +84,7 @@ class Spool:
             yield place
         finally:
             try:
-                await _to_its_end(asyncio.to_thread(place.path.unlink, missing_ok=True))
+                await finish(asyncio.to_thread(place.path.unlink, missing_ok=True))
             finally:
                 self._free(place.size)
 
@@ -117,13 +118,3 @@ class Spool:
                 turn.set_result(None)
             else:
                 return
-
-
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for the end of `work`, also when cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise

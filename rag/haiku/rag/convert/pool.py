@@ -30,6 +30,7 @@ from haiku.rag.exceptions import (
     ConvertError,
     WorkerUnavailable,
 )
+from haiku.rag.finishing import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -349,12 +350,7 @@ class WorkerPool:
 
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:
     """Run in a thread to its end; a cancellation meanwhile waits for that end."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait({work})
-        raise
+    return await finish(asyncio.to_thread(function, *args))
 
 
 def _kill(slot: _Slot, why: Literal["memory", "yield"]) -> None:

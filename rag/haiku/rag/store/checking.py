@@ -1,5 +1,7 @@
 """Whether tables at fixed versions belong together: every live revision has all its rows (S1).
 
+And in which rows two states of `document_meta` differ.
+
 Streams the `revision` columns: memory grows with the live documents, not with their rows.
 Blocking: run in the store's threads.
 """
@@ -23,6 +25,25 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 16
 #: Revisions that are looked up one by one at most; more are found by reading the column.
 FEW = 2000
+
+
+def differing(wanted: pa.Table, here: pa.Table) -> tuple[pa.Table, list[str]]:
+    """How rows of `document_meta` differ from those that are wanted, by `uri` and `row_version`.
+
+    Args:
+        wanted: rows as they are to be.
+        here: all rows there are but the head row, with their `state`.
+
+    Returns:
+        The wanted rows that are not here as they are wanted, and the URIs of live documents here
+        that no wanted row names.
+    """
+    place = pc.index_in(wanted["uri"], value_set=here["uri"].combine_chunks())
+    same = pc.equal(pc.take(here["row_version"], place), wanted["row_version"])
+    changed = wanted.filter(pc.invert(pc.fill_null(same, False)))
+    named = pc.is_in(here["uri"], value_set=wanted["uri"].combine_chunks())
+    gone = here.filter(pc.and_(pc.invert(named), pc.equal(here["state"], "live")))
+    return changed, gone["uri"].to_pylist()
 
 
 def complete(datasets: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag.store import schema
+from haiku.rag.store.tables import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,8 +62,7 @@ def clean(
     tagged = {int(tag["version"]) for tag in dataset.tags.list().values()}
     if keep == "since_oldest_tag":
         before = min([before, *tagged])
-    numbers = sorted(int(ref["version"]) for ref in dataset.version_refs())
-    old = [number for number in numbers if number < before and number not in tagged]
+    old = [number for number in versions(dataset) if number < before and number not in tagged]
     if old and history > 0:
         old = sorted(set(old) & set(expendable(_states(dataset), table, history, now)))
     if not old:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from haiku.rag.store import reading, schema, sql, tags, travel
 from haiku.rag.store.states import HistoryEntry
-from haiku.rag.store.tables import open_table
+from haiku.rag.store.tables import open_table, versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def _told(states: Iterator[_State], tagged: Mapping[int, Sequence[str]]) -> Iter
 def _states(meta: Any) -> Iterator[_State]:
     """The kept states, the newest first."""
     latest: _State | None = None
-    for version in reversed(travel.versions(meta)):
+    for version in reversed(versions(meta)):
         try:
             opened = meta.checkout_version(version)
             head, at = reading.head(opened), travel.committed_at(opened)
@@ -67,8 +67,8 @@ def _states(meta: Any) -> Iterator[_State]:
         alike = latest is not None and latest.head.row_version == head.row_version
         if latest is not None and not alike:
             yield latest
-        versions = (version, *(latest.versions if alike and latest is not None else ()))
-        latest = _State(head=head, at=at, meta=opened, versions=versions)
+        same = (version, *(latest.versions if alike and latest is not None else ()))
+        latest = _State(head=head, at=at, meta=opened, versions=same)
     if latest is not None:
         yield latest
 

@@ -207,18 +207,12 @@ class _Work:
         """Find the rows that are not as they are tagged."""
         self.version = int(meta.version)
         now = meta.to_table(columns=_SLIM, filter="state != 'head'").combine_chunks()
-        tagged = self._tagged
-        place = pc.index_in(tagged["uri"], value_set=_array(now["uri"]))
-        same = pc.fill_null(
-            pc.equal(pc.take(now["row_version"], place), tagged["row_version"]), False
-        )
-        changed = tagged.filter(pc.invert(same))
+        changed, gone = checking.differing(self._tagged, now)
         live = now.filter(pc.equal(now["state"], "live"))
-        absent = pc.invert(pc.is_in(live["uri"], value_set=_array(tagged["uri"])))
-        kept = pc.is_in(changed["revision"], value_set=_array(live["revision"]))
+        kept = pc.is_in(changed["revision"], value_set=live["revision"].combine_chunks())
         self.difference = _Difference(
             changed=changed["uri"].to_pylist(),
-            gone=live["uri"].filter(absent).to_pylist(),
+            gone=gone,
             kept=frozenset(changed["revision"].filter(kept).to_pylist()),
             wanted=changed["revision"].filter(pc.invert(kept)).to_pylist(),
         )
@@ -268,7 +262,3 @@ class _Work:
             "deleted": len(self.difference.gone),
             "restore_epoch": self.head.restore_epoch,
         }
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from haiku.rag import ids
 from haiku.rag.exceptions import StoreBusy, StoreError
 from haiku.rag.store import checking, reading, records, revisions, schema
@@ -93,16 +91,12 @@ class Shadow:
         meta, here = other.latest(schema.META), self._tables.latest(schema.META)
         theirs = meta.to_table(columns=_SLIM, filter="state != 'head'").combine_chunks()
         ours = here.to_table(columns=_SLIM, filter="state != 'head'").combine_chunks()
-        place = pc.index_in(theirs["uri"], value_set=ours["uri"].combine_chunks())
-        same = pc.equal(pc.take(ours["row_version"], place), theirs["row_version"])
-        changed = theirs.filter(pc.invert(pc.fill_null(same, False)))
-        known = pc.is_in(ours["uri"], value_set=theirs["uri"].combine_chunks())
-        gone = ours.filter(pc.and_(pc.invert(known), pc.equal(ours["state"], "live")))
+        changed, gone = checking.differing(theirs, ours)
         epoch = reading.head(meta).restore_epoch
         return Difference(
             version=int(meta.version),
             changed=changed["uri"].to_pylist(),
-            gone=gone["uri"].to_pylist(),
+            gone=gone,
             restore_epoch=None if epoch == reading.head(here).restore_epoch else epoch,
         )
 

@@ -138,6 +138,11 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(error, LOSSES) and "not found" in text and ".lance/" in text
 
 
+def versions(dataset: Any) -> list[int]:
+    """The kept versions of a table, the oldest first."""
+    return sorted(int(ref["version"]) for ref in dataset.version_refs())
+
+
 def latest(dataset: Any) -> Any:
     """The dataset at its latest version; itself when it is."""
     version = dataset.latest_version

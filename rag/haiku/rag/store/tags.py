@@ -19,7 +19,7 @@ from haiku.rag.store.states import Tag
 from haiku.rag.store.tables import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from haiku.rag.store.commit import Committer
     from haiku.rag.store.tables import Tables
@@ -49,13 +49,19 @@ def check_name(name: str) -> None:
 
 def read_all(database: str) -> list[Tag]:
     """Every tag, partial ones too, the oldest first. Blocking."""
+    meta, found = _parts(database)
+    tags = [_tag(name, parts, meta) for name, parts in found.items()]
+    return sorted(tags, key=lambda tag: (tag.created_at, tag.name))
+
+
+def _parts(database: str) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """`document_meta`, and of each name what Lance says of it by table."""
     tables = {table: open_table(database, table) for table in schema.TABLES}
     found: dict[str, dict[str, Any]] = {}
     for table, dataset in tables.items():
         for name, tag in dataset.tags.list().items():
             found.setdefault(name, {})[table] = tag
-    tags = [_tag(name, parts, tables[schema.META]) for name, parts in found.items()]
-    return sorted(tags, key=lambda tag: (tag.created_at, tag.name))
+    return tables[schema.META], found
 
 
 def _tag(name: str, parts: Mapping[str, Any], meta: Any) -> Tag:
@@ -80,7 +86,8 @@ def _documents(meta: Any, version: int | None) -> int | None:
 
 def find(database: str, name: str) -> Tag | None:
     """The tag with a name, also a partial one. Blocking."""
-    return next((tag for tag in read_all(database) if tag.name == name), None)
+    meta, found = _parts(database)
+    return _tag(name, found[name], meta) if name in found else None
 
 
 def usable(database: str, name: str) -> Tag:
@@ -134,7 +141,7 @@ class Tags:
         await self._threads.run(self._tables.check)
         found = await self._threads.run(find, self._database, name)
         if found is not None:
-            raise _exists(found.name, found.missing)
+            raise exists(found.name, found.missing)
         for _ in range(TRIES):
             versions = await self._threads.run(self._versions)
             if await self._create(name, versions):
@@ -179,7 +186,7 @@ class Tags:
         except (ValueError, OSError) as error:
             text = str(error).lower()
             if "already exists" in text:
-                raise _exists(name, ()) from error
+                raise exists(name) from error
             if "version not found" in text:
                 return False
             raise StoreError(
@@ -233,7 +240,8 @@ class Tags:
                 ) from error
 
 
-def _exists(name: str, missing: Any) -> TagExists:
+def exists(name: str, missing: Sequence[str] = ()) -> TagExists:
+    """The error for a tag that was to be new and is there, on all tables but `missing`."""
     partial = f" (partial: missing on {', '.join(missing)})" if missing else ""
     return TagExists(
         f"there is a tag {name}{partial} already; choose another name, or delete it with "

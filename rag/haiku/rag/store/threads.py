@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from haiku.rag.finishing import finish
 from haiku.rag.store.forking import check_process
 
 if TYPE_CHECKING:
@@ -44,14 +45,7 @@ class Threads:
 
     async def finish(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a write. Cancelled, it is waited for first: nothing goes on behind the caller."""
-        task = asyncio.ensure_future(self.run(call, *args, **kwargs))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # what it ended with is not told any more
-            raise
+        return await finish(self.run(call, *args, **kwargs))
 
     def close(self) -> None:
         """Take no more calls; those under way end by themselves."""

@@ -7,6 +7,7 @@ versions cleaned up since, so everything is counted before it is used. Blocking.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from haiku.rag.exceptions import StateNotKept, TagNotFound
 from haiku.rag.store import checking, indexes, reading, schema, sql, tags
-from haiku.rag.store.tables import open_table
+from haiku.rag.store.tables import open_table, versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def _parse(database: str, as_of: AsOf) -> tuple[Tag | None, int | None, datetime
         return None, None, as_of
     if isinstance(as_of, int):
         return None, as_of, None
-    if tags.find(database, as_of) is not None:
+    with suppress(TagNotFound):
         return tags.usable(database, as_of), None, None
     if as_of.isascii() and as_of.isdigit():
         return None, int(as_of), None
@@ -104,11 +105,6 @@ def _meta_at(database: str, meta: Any, version: int | None, moment: datetime | N
     if not first:
         raise _not_kept(database, f"the state of {moment.isoformat()}")
     return meta.checkout_version(kept[first - 1])
-
-
-def versions(dataset: Any) -> list[int]:
-    """The kept versions of a table, the oldest first."""
-    return sorted(int(ref["version"]) for ref in dataset.version_refs())
 
 
 def committed_at(meta: Any) -> datetime:

@@ -22,7 +22,7 @@ from haiku.rag.store import cleaning, commit, compacting, indexes, marks, readin
 from haiku.rag.store.collecting import Collected, Collector
 from haiku.rag.store.commit import is_conflict
 from haiku.rag.store.info import UpkeepReport, VacuumReport
-from haiku.rag.store.tables import size_on_disk
+from haiku.rag.store.tables import size_on_disk, versions
 from haiku.rag.store.threads import clock
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ class Upkeep:
         return mark if there else None
 
     def _keeps(self, table: str, version: int) -> bool:
-        refs = self._tables.latest(table).version_refs()
-        return any(int(ref["version"]) == version for ref in refs)
+        return version in versions(self._tables.latest(table))
 
     async def _clean(self, work: _Work) -> None:
         mark = await self._threads.run(self._mature)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from haiku.rag import ids, uris
+from haiku.rag import uris
 from haiku.rag.exceptions import ConvertError, SnapshotExpired
 from haiku.rag.records import NewChunk
-from haiku.rag.store.changes import NewRevision
+from haiku.rag.write.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -194,14 +194,16 @@ class Copying:
         if not read.record.live:
             return Copied(record=read.record)
         chunks, fingerprint = await self._chunks(read)
-        revision = NewRevision(
-            revision=ids.new_id(),
+        row = read.record.row
+        prepared = Prepared(
+            title=row.title,
+            content_type=row.content_type,
             content=read.content,
             docling=read.docling,
-            chunks=chunks,
-            vectors=await self._writer.vectors(chunks),
-            items=read.items,
+            items=tuple(read.items),
+            chunks=tuple(chunks),
         )
+        revision = await self._writer.revise(prepared)
         return Copied(record=read.record, revision=revision, fingerprint=fingerprint)
 
     async def _chunks(self, read: _Read) -> tuple[Sequence[NewChunk], str | None]:
