@@ -1,8 +1,7 @@
 """Says what kept an event loop from turning.
 
 Every callback's CPU time is taken (`time.thread_time`), which other processes on a busy machine do
-not lengthen. A call that waits, as for a disk, takes none: it is seen by the clock, where the
-thread gave the processor up by itself and was not sent away from it, and with a larger limit.
+not lengthen. A call that waits, as for a disk, takes none and is not seen.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import time
 from asyncio import events
 from dataclasses import dataclass
@@ -19,11 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Seconds of CPU that a callback may take, and seconds that it may wait.
-LIMIT, WAIT_LIMIT = 0.05, 1.0
-#: Voluntary switches up to which a long wait is one call that waits, and not many short waits for
-#: the interpreter's lock, which the other threads hold for 5 ms at a time.
-FEW_SWITCHES = 2
+#: Seconds of CPU that a callback may take.
+LIMIT = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,9 +27,8 @@ class Blocked:
 
     #: What it was.
     name: str
-    #: Seconds of CPU and on the clock.
+    #: Seconds of CPU.
     cpu: float
-    wall: float
 
 
 @contextlib.contextmanager
@@ -44,27 +38,18 @@ def watched_loop() -> Iterator[list[Blocked]]:
     run = events.Handle._run
 
     def timed(handle: Any) -> None:
-        before, cpu, wall = _switches(), time.thread_time(), time.perf_counter()
+        began = time.thread_time()
         try:
             run(handle)
         finally:
-            cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
-            own, forced = (now - then for now, then in zip(_switches(), before, strict=True))
-            waited = wall - cpu > WAIT_LIMIT and 0 < own <= FEW_SWITCHES and not forced
-            if cpu > LIMIT or waited:
-                found.append(Blocked(_name(handle), cpu, wall))
+            if (cpu := time.thread_time() - began) > LIMIT:
+                found.append(Blocked(_name(handle), cpu))
 
     events.Handle._run = timed  # type: ignore[method-assign]
     try:
         yield found
     finally:
         events.Handle._run = run  # type: ignore[method-assign]
-
-
-def _switches() -> tuple[int, int]:
-    """Times the thread gave the processor up, and times it was sent away."""
-    usage = resource.getrusage(resource.RUSAGE_THREAD)
-    return usage.ru_nvcsw, usage.ru_nivcsw
 
 
 def _name(handle: Any) -> str:
