@@ -12,8 +12,8 @@ def main() -> None:
     """Run what is asked for, all by default."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("names", nargs="*", default=["commands", "latency", "throughput"])
-    parser.add_argument("--files", type=int, default=300, help="files of the mixed folder")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of the mixed folder")
+    parser.add_argument("--files", type=int, default=80, help="files of the mixed folder")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of the mixed folder")
     parser.add_argument("--saves", type=int, default=40, help="saves of a small file")
     parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
     parser.add_argument("--commits", type=int, default=960, help="single commits, and rewrites")
