@@ -186,6 +186,21 @@ async def test_what_starts_over_lets_live_changes_pass(drive):
     assert [claim.uri for claim in await drive.take(2)] == ["changed now", "once live"]
 
 
+async def test_what_was_seen_is_what_was_observed(drive):
+    observed = [
+        Observation("a", "m"),
+        Observation("b", "m", 3, "1:2"),
+        Observation("c", "m", None, None, "link"),
+        Observation("d", "m", 9, "1:3", "too_large"),
+        Observation("left", "m"),
+    ]
+    await drive.items.observe("docs", observed, live=False)
+    await drive.items.observe("other", [Observation("e", "m")], live=False)
+    await drive.items.gone("docs", ["left"], live=True)
+    assert await drive.items.seen("docs") == {o.uri: o.seen for o in observed[:4]}
+    assert len({o.seen for o in observed[:4]}) == 4
+
+
 async def test_gone_is_removed_and_forgotten(drive):
     await drive.index("a")
     assert await drive.items.gone("docs", ["a", "unknown"], live=True) == 1

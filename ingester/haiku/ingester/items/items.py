@@ -175,6 +175,11 @@ class Items:
         async with self._database.connection() as connection:
             return await listing.known(connection, source_id, under)
 
+    async def seen(self, source_id: str) -> dict[str, str]:
+        """URI → what was observed last, as `Observation.seen`; of the same items as `known`."""
+        async with self._database.connection() as connection:
+            return await listing.seen(connection, source_id)
+
     async def known_at(self, source_id: str, uris: Sequence[str]) -> dict[str, Known]:
         """The same of some URIs; those that are not known, or leaving, are left out."""
         found = await self._database.read(

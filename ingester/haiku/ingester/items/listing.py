@@ -58,6 +58,14 @@ _KNOWN = (
     items.c.size,
     items.c.skip,
 )
+#: As `Observation.seen`.
+_SEEN = (
+    items.c.observed_mark
+    + "\n"
+    + func.coalesce(items.c.skip, "")
+    + "\n"
+    + func.coalesce(items.c.identity, "")
+)
 #: Items that are not leaving their source.
 _STAYING = or_(items.c.action != Action.REMOVE, items.c.skip.is_not(None))
 
@@ -77,6 +85,20 @@ async def known(
         async for part in rows.partitions(_BATCH):
             for row in part:
                 found[row[0]] = _as_known(row)
+    return found
+
+
+async def seen(connection: AsyncConnection, source_id: str) -> dict[str, str]:
+    """URI → `Observation.seen` as it was last, of a source's staying items.
+
+    Half as dear as `known`: it is read of every item in each sweep.
+    """
+    statement = select(items.c.uri, _SEEN).where(items.c.source_id == source_id, _STAYING)
+    found: dict[str, str] = {}
+    async with connection.stream(statement) as rows:
+        async for part in rows.partitions(_BATCH):
+            for uri, last in part:
+                found[uri] = last
     return found
 
 

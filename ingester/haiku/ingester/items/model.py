@@ -84,6 +84,11 @@ class Observation(NamedTuple):
     #: Why the object is not wanted: a code such as "too_large", "link", "special"; None: wanted.
     skip: str | None = None
 
+    @property
+    def seen(self) -> str:
+        """Mark, skip and identity in one string, as `Items.seen` gives them of what is known."""
+        return f"{self.mark}\n{self.skip or ''}\n{self.identity or ''}"
+
 
 class Known(NamedTuple):
     """What the items database knows of one object, to compare a listing with."""

@@ -1,8 +1,8 @@
 """Which names of a tree are wanted: gitignore patterns, fast enough to ask of every file.
 
 `pathspec` decides; asking it costs some 13 µs a name, so a test that can only say "surely not" is
-put before it: nearly all patterns are `*.suffix`, `prefix*` or a plain name, and Python compares
-those in well under a microsecond.
+put before it: nearly all patterns are a plain name, or begin or end with plain characters, and
+Python compares those in well under a microsecond.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SPECIAL = re.compile(r"[*?\[\]\\!#/]")
+#: Plain characters, then anything but a slash.
+_PREFIXED = re.compile(r"([^*?\[\]\\!/]+)[^/]*")
 _GROUP_NAME = re.compile(r"\(\?P<\w+>")
 
 #: An include list that wants everything.
@@ -46,8 +48,8 @@ class Matcher:
             self._names.add(line)
         elif line[:1] == "*" and not _SPECIAL.search(line[1:]):
             suffixes.append(line[1:])
-        elif line[-1:] == "*" and not _SPECIAL.search(line[:-1]):
-            prefixes.append(line[:-1])
+        elif prefixed := _PREFIXED.fullmatch(line):
+            prefixes.append(prefixed[1])
         else:
             regex = getattr(pattern, "regex", None)
             others.append(f"(?:{_GROUP_NAME.sub('(?:', regex.pattern)})" if regex else "")

@@ -124,6 +124,10 @@ class Ledger(Protocol):
         """All that is known of a source, or of a tree of it."""
         ...
 
+    async def seen(self, source_id: str) -> dict[str, str]:
+        """What was observed last of all that is known of a source, as `Observation.seen`."""
+        ...
+
     async def known_at(self, source_id: str, uris: Sequence[str]) -> dict[str, Known]:
         """What is known of some URIs."""
         ...

@@ -43,11 +43,12 @@ class Sweep:
     leaving: Collection[str] = ()
     #: A person has agreed to the deletions.
     confirmed: bool = False
-    _missing: dict[str, Known] = field(default_factory=dict)
-    #: Identity → what was known.
-    _identities: dict[str, Known] = field(default_factory=dict)
+    #: URI → what was observed last, of what the listing has not had yet.
+    _missing: dict[str, str] = field(default_factory=dict)
     #: New objects that may be known ones moved.
     _arrived: list[Observation] = field(default_factory=list)
+    #: Where those were known.
+    _former: set[str] = field(default_factory=set)
     #: Known ones that may have moved to an object that is not still.
     _moving: set[str] = field(default_factory=set)
     _incomplete: list[Unread] = field(default_factory=list)
@@ -56,9 +57,8 @@ class Sweep:
     async def run(self) -> SweepReport:
         """Do it all, and record that it was done when the listing was complete."""
         began = time.monotonic()
-        self._missing = await self.ledger.known(self.source.id)
+        self._missing = await self.ledger.seen(self.source.id)
         known = len(self._missing)
-        self._identities = {k.identity: k for k in self._missing.values() if k.identity}
         async for listing in self.source.list():
             await self._take(listing)
         absent = await self._absent()
@@ -78,28 +78,48 @@ class Sweep:
         self._count("found", len(listing.observations))
         self._count("ignored", listing.ignored)
         self._incomplete.extend(listing.incomplete)
+        missing = self._missing
+        # A sweep is of objects that have not changed, nearly always: this line is what it costs.
+        rest = [o for o in listing.observations if missing.pop(o.uri, None) != o.seen]
+        if rest:
+            await self._observe(await self._sort(rest, listing))
+
+    async def _sort(self, rest: Sequence[Observation], listing: Listing) -> list[Observation]:
+        """Those that are new or different and go on at once; the others are noted as what they are.
+
+        What is known is asked for now: it has news that came while the source was listed.
+        """
+        known = await self.ledger.known_at(self.source.id, [o.uri for o in rest])
+        places = await self._former_places([o for o in rest if o.uri not in known])
         different: list[Observation] = []
-        for observation in listing.observations:
-            known = self._missing.pop(observation.uri, None)
-            if known is not None and _is_same(known, observation):
+        for observation in rest:
+            before, moved = known.get(observation.uri), places.get(observation.uri)
+            if before is not None and _is_same(before, observation):
                 continue
-            moved = self._former(observation) if known is None else None
-            if self._is_unsettled(observation, known, listing):
+            if self._is_unsettled(observation, before, listing):
                 self._count("unsettled", 1)
                 self.unsettled(observation.uri, observation.mark)
-                self._moving.update({moved.uri} if moved else ())
+                self._moving.update({moved} if moved else ())
             elif moved is not None:
                 self._arrived.append(observation)
+                self._former.add(moved)
             else:
                 different.append(observation)
-        await self._observe(different)
+        return different
 
-    def _former(self, observation: Observation) -> Known | None:
-        """What a new object may have been. An inode alone proves nothing: they are used again."""
-        former = self._identities.get(observation.identity or "")
-        if former is None or not self.source.same_bytes(former.mark, observation.mark):
-            return None
-        return former
+    async def _former_places(self, new: Sequence[Observation]) -> dict[str, str]:
+        """New URI → where the object may have been, by its identity.
+
+        An inode alone proves nothing: they are used again.
+        """
+        identities = list({o.identity for o in new if o.identity})
+        same = await self.ledger.known_as(self.source.id, identities) if identities else []
+        known = {former.identity: former for former in same}
+        return {
+            o.uri: former.uri
+            for o in new
+            if (former := known.get(o.identity)) and self.source.same_bytes(former.mark, o.mark)
+        }
 
     def _is_unsettled(
         self, observation: Observation, known: Known | None, listing: Listing
@@ -120,15 +140,15 @@ class Sweep:
 
         And of what it had, before another object was found that may be the same one moved.
         """
-        former = (self._identities[o.identity] for o in self._arrived if o.identity)
-        suspects = self._missing | {known.uri: known for known in former}
+        suspects = self._former.union(self._missing)
         blind = Trees(unread.tree for unread in self._incomplete)
         spared = self._moving.union(self.leaving)
         uris = [uri for uri in suspects if uri not in spared and uri not in blind]
         absent: dict[str, Known] = {}
         for start in range(0, len(uris), STEP):
             looks = await self.source.look(uris[start : start + STEP])
-            absent.update((uri, suspects[uri]) for uri, o in looks.items() if o is None)
+            gone = [uri for uri, found in looks.items() if found is None]
+            absent.update(await self.ledger.known_at(self.source.id, gone))
             await self._observe([o for o in looks.values() if o is not None])
         return absent
 
