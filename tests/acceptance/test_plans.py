@@ -61,6 +61,11 @@ def test_a_plan_of_an_empty_place_creates_nothing_and_is_done_exactly(site: Site
     assert (result["succeeded"], result["done"]) == (True, 2)
     assert names(site) == ["a.md", "b.txt"]
 
+    result = replayed(site, code=1)
+    assert (result["done"], len(result["left_out"])) == (0, 2)
+    assert "it is indexed already" in json.dumps(result["left_out"])
+    assert names(site) == ["a.md", "b.txt"]
+
 
 def test_every_kind_of_change_is_planned_and_what_moved_on_is_left_out(site: Site) -> None:
     for name in ("changed", "touched", "moved", "gone", "again", "same", "lost"):

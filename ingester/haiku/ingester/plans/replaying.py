@@ -124,7 +124,7 @@ async def _want_one(entry: Entry, opened: Rooms) -> str | None:
         if now is not None:
             return "it is there again"
         await items.gone(entry.source, [entry.uri], live=False)
-        return None
+        return await _nothing_left(entry, items)
     if now is None:
         return "it is not there any more"
     if now.mark != entry.mark:
@@ -140,6 +140,16 @@ async def _observe(entry: Entry, now: Observation, items: Items) -> str | None:
     if entry.change == "outdated":
         await items.retry(entry.source, entry.uri)
     await items.observe(entry.source, [now], live=False)
+    return await _nothing_left(entry, items)
+
+
+async def _nothing_left(entry: Entry, items: Items) -> str | None:
+    """Why no worker will ever take the entry's item, or None when one will."""
+    item = await items.get(entry.source, entry.uri)
+    if item is None:
+        return "nothing is left to do: it is gone already"
+    if item.state not in OPEN:
+        return f"nothing is left to do: it is {item.state} already"
     return None
 
 
