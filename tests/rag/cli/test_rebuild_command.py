@@ -57,6 +57,19 @@ def test_tags_are_not_left_behind_without_a_word(run: Any, database: Path, wider
     assert [tag["name"] for tag in json.loads(kept.stdout)] == ["release-1"]
 
 
+@pytest.mark.parametrize("nowhere", ["", " "])
+def test_an_empty_place_is_not_the_working_directory(
+    run: Any, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nowhere: str
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    refused = run("rebuild", "--to", nowhere, "--db", database)
+    assert refused.exit_code == 2
+    assert "--to names no place" in refused.stderr
+    assert not list(here.iterdir())
+
+
 @pytest.mark.parametrize(("answer", "goes_on"), [(True, True), (False, False)])
 async def test_a_person_is_asked(
     answer: bool, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -30,6 +30,8 @@ async def rebuild(
     from haiku.rag.client import HaikuRAG
     from haiku.rag.config import database_path, load_config
 
+    if to is not None and not to.strip():
+        fail("--to names no place; leave it out to rebuild in place", USAGE)
     config = load_config(config_file)
     path = database_path(config, db)
     if to is None and not yes:
