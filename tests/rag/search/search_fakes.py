@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from haiku.rag.models import SearchResult
 from haiku.rag.records import Box, EmbeddingIdentity, NewItem
-from haiku.rag.store import Hit, StoredChunk
+from haiku.rag.store import Found, Hit, StoredChunk
 from haiku.rag.store.changes import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -55,6 +58,10 @@ def hit(chunk_id: str, score: float, document_id: str = "d") -> Hit:
     return Hit(chunk=chunk, row=row(document_id), score=score)
 
 
+def _found(hits: Sequence[Hit]) -> list[Found]:
+    return [Found(chunk_id=h.chunk.id, revision=h.chunk.revision, score=h.score) for h in hits]
+
+
 @dataclass
 class FakeSnapshot:
     """Answers with what it was given, and remembers what it was asked."""
@@ -71,11 +78,11 @@ class FakeSnapshot:
     text_cancelled: bool = False
     text_waits: bool = False
 
-    async def vector_search(self, vector: Any, limit: int, where: str | None = None) -> list[Hit]:
+    async def vector_search(self, vector: Any, limit: int, where: str | None = None) -> list[Found]:
         self.calls.append(("vector", limit, where))
-        return self.vector_hits[:limit]
+        return _found(self.vector_hits[:limit])
 
-    async def text_search(self, query: str, limit: int, where: str | None = None) -> list[Hit]:
+    async def text_search(self, query: str, limit: int, where: str | None = None) -> list[Found]:
         self.calls.append(("text", query, limit, where))
         self.text_begun.set()
         if self.text_error is not None:
@@ -85,7 +92,11 @@ class FakeSnapshot:
         except asyncio.CancelledError:
             self.text_cancelled = True
             raise
-        return self.text_hits[:limit]
+        return _found(self.text_hits[:limit])
+
+    async def hits(self, found: Sequence[Found]) -> list[Hit]:
+        chunks = {h.chunk.id: h for h in (*self.vector_hits, *self.text_hits)}
+        return [replace(chunks[one.chunk_id], score=one.score) for one in found]
 
     async def get(self, document_id: str) -> Row | None:
         return row(document_id, self.revision) if document_id in self.documents else None

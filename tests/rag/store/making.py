@@ -8,7 +8,7 @@ import numpy as np
 
 from haiku.rag.config.models import StorageConfig
 from haiku.rag.records import Box, EmbeddingIdentity, NewChunk, NewItem
-from haiku.rag.store import Snapshot, Store, schema
+from haiku.rag.store import Hit, Snapshot, Store, schema
 from haiku.rag.store.changes import NewRevision, Put
 
 DIM = 8
@@ -21,6 +21,20 @@ def unit(seed: int | str) -> np.ndarray:
     number = int.from_bytes(sha256(repr(seed).encode()).digest()[:7], "big")
     vector = np.random.default_rng(number).normal(size=DIM).astype(np.float32)
     return vector / np.linalg.norm(vector)
+
+
+async def text_hits(
+    snapshot: Snapshot, query: str, limit: int, where: str | None = None
+) -> list[Hit]:
+    """What a full-text search finds, read."""
+    return await snapshot.hits(await snapshot.text_search(query, limit, where))
+
+
+async def vector_hits(
+    snapshot: Snapshot, vector: np.ndarray, limit: int, where: str | None = None
+) -> list[Hit]:
+    """What a vector search finds, read."""
+    return await snapshot.hits(await snapshot.vector_search(vector, limit, where))
 
 
 def revision(text: str, chunks: int = 2, items: int = 2, **fields: Any) -> NewRevision:

@@ -13,7 +13,7 @@ import random
 import sys
 from collections import Counter
 
-from tests.rag.store.making import CONFIG, check, put
+from tests.rag.store.making import CONFIG, check, put, text_hits
 
 from haiku.rag.store import Store
 from haiku.rag.store.changes import ABSENT, Change, Delete, Move, UpdateMeta
@@ -91,7 +91,7 @@ async def read(path: str) -> dict[str, object]:
             assert counter is not None
             assert counter.metadata["n"] >= last, "a reader went back in time"
             last = counter.metadata["n"]
-            for hit in await snapshot.text_search("writer0 writer1", 20):
+            for hit in await text_hits(snapshot, "writer0 writer1", 20):
                 assert found[hit.row.uri] == hit.chunk.text.rsplit(" ", 1)[0]
             looks += 1
             await asyncio.sleep(0.05)

@@ -7,7 +7,7 @@ from typing import Any
 
 import lance
 import pytest
-from tests.rag.store.making import CONFIG, contents, dump, put, revision
+from tests.rag.store.making import CONFIG, contents, dump, put, revision, text_hits
 
 from haiku.rag.exceptions import (
     IdentityMismatch,
@@ -65,7 +65,7 @@ async def test_the_tagged_state_comes_back_to_the_byte(tagged: Store) -> None:
     assert report.restore_epoch == head(tagged).restore_epoch == 1
     assert report.safety_tag.startswith("before-restore-2")
     assert await state(tagged, report.safety_tag) == now
-    hits = await (await tagged.snapshot()).text_search("one", 5)
+    hits = await text_hits(await tagged.snapshot(), "one", 5)
     assert {hit.row.uri for hit in hits} == {"a"}
 
 

@@ -8,7 +8,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.rag.store.making import DIM, IDENTITY, put, revision, unit
+from tests.rag.store.making import DIM, IDENTITY, put, revision, text_hits, unit, vector_hits
 
 from haiku.rag.exceptions import IdentityMismatch
 from haiku.rag.records import NewChunk
@@ -19,11 +19,11 @@ from haiku.rag.store.changes import Delete, Move, Put
 async def uris(
     snapshot: Snapshot, query: str, limit: int = 10, where: str | None = None
 ) -> list[str]:
-    return [hit.row.uri for hit in await snapshot.text_search(query, limit, where)]
+    return [hit.row.uri for hit in await text_hits(snapshot, query, limit, where)]
 
 
 async def test_a_rare_word_is_found_right_after_the_first_commit(store: Store) -> None:
-    assert await (await store.snapshot()).text_search("xylophone", 5) == []
+    assert await text_hits(await store.snapshot(), "xylophone", 5) == []
     await store.commit([put("a", "xylophone"), put("b", "drum")])
     assert set(await uris(await store.snapshot(), "Xylophone")) == {"a"}
 
@@ -46,17 +46,17 @@ async def test_indexes_come_with_the_first_rows_and_cover_what_follows(store: St
 async def test_a_hit_says_where_it_is_and_how_near(store: Store) -> None:
     await store.commit([put("a", "alpha", title="A"), put("b", "beta")])
     snapshot = await store.snapshot()
-    (hit,) = await snapshot.vector_search(unit("alpha part1"), 1)
+    (hit,) = await vector_hits(snapshot, unit("alpha part1"), 1)
     assert (hit.row.title, hit.chunk.content, hit.chunk.order) == ("A", "alpha part1", 1)
     assert hit.score == pytest.approx(1.0, abs=1e-5)
     assert list(hit.chunk.headings) == ["alpha"]
     assert hit.chunk.document_id == hit.row.id
-    scores = [h.score for h in await snapshot.vector_search(unit("alpha part1"), 10)]
+    scores = [h.score for h in await vector_hits(snapshot, unit("alpha part1"), 10)]
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 4
-    assert await snapshot.vector_search(unit("x"), 0) == []
+    assert await vector_hits(snapshot, unit("x"), 0) == []
     with pytest.raises(IdentityMismatch, match="length 3"):
-        await snapshot.vector_search(np.ones(3, np.float32), 5)
+        await vector_hits(snapshot, np.ones(3, np.float32), 5)
 
 
 async def test_replaced_deleted_and_moved_documents(store: Store) -> None:
@@ -67,7 +67,7 @@ async def test_replaced_deleted_and_moved_documents(store: Store) -> None:
     assert set(await uris(before, "words")) == {"a", "b", "c"}
     assert set(await uris(after, "words")) == {"a", "d"}
     assert await uris(after, "old gone") == []
-    near = await after.vector_search(unit("old words part0"), 10)
+    near = await vector_hits(after, unit("old words part0"), 10)
     assert {h.row.uri for h in near} == {"a", "d"}
     assert len(near) == 4
 
@@ -82,7 +82,7 @@ async def test_rows_that_a_crash_left_take_no_place(store: Store) -> None:
     await store.commit([put("u3", "word", chunks=1)])
     snapshot = await store.snapshot()
     assert sorted(await uris(snapshot, "word", 4)) == ["u0", "u1", "u2", "u3"]
-    assert len({h.row.uri for h in await snapshot.vector_search(unit("word part0"), 4)}) == 4
+    assert len({h.row.uri for h in await vector_hits(snapshot, unit("word part0"), 4)}) == 4
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["listed up front", "checked afterwards"])
@@ -99,9 +99,9 @@ async def test_a_filter_loses_nothing(
     snapshot = await store.snapshot()
     assert await uris(snapshot, "needle", 5, "uri = 'far'") == ["far"]
     query = -unit("needle and many other words that make it rank low part0")
-    (hit,) = await snapshot.vector_search(query, 5, "uri = 'far'")
+    (hit,) = await vector_hits(snapshot, query, 5, "uri = 'far'")
     assert (hit.row.uri, round(hit.score)) == ("far", -1)
-    assert len(await snapshot.text_search("needle", 20, "uri LIKE 'u%'")) == 20
+    assert len(await text_hits(snapshot, "needle", 20, "uri LIKE 'u%'")) == 20
     assert await uris(snapshot, "anew", 5, "uri LIKE 'u%'") == ["u7"] * 3
     assert await uris(snapshot, "needle", 5, "uri = 'nowhere'") == []
 
@@ -118,9 +118,9 @@ async def test_vector_search_is_what_brute_force_finds(store: Store) -> None:
     for seed in range(10):
         query = unit(f"query {seed}")
         expected = sorted(every, key=lambda name: -float(every[name] @ query))[:7]
-        assert [h.chunk.text for h in await snapshot.vector_search(query, 7)] == expected
-        odd = [h for h in await snapshot.vector_search(query, 99) if h.row.metadata["n"]]
-        filtered = await snapshot.vector_search(query, 99, "metadata LIKE '%\"n\": 1%'")
+        assert [h.chunk.text for h in await vector_hits(snapshot, query, 7)] == expected
+        odd = [h for h in await vector_hits(snapshot, query, 99) if h.row.metadata["n"]]
+        filtered = await vector_hits(snapshot, query, 99, "metadata LIKE '%\"n\": 1%'")
         assert [h.chunk.id for h in filtered] == [h.chunk.id for h in odd]
 
 
@@ -136,8 +136,8 @@ async def test_plain_queries_are_never_parsed(store: Store) -> None:
     rng = random.Random(49)
     for _ in range(2000):
         query = "".join(rng.choices(string.printable, k=rng.randrange(1, 30)))
-        await snapshot.text_search(query, 3)
-    await snapshot.text_search("word " * 5000 + "x" * 100_000, 3)
+        await text_hits(snapshot, query, 3)
+    await text_hits(snapshot, "word " * 5000 + "x" * 100_000, 3)
 
 
 async def test_vectors_are_known_by_the_text_they_came_from(store: Store) -> None:

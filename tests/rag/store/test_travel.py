@@ -6,7 +6,17 @@ from typing import Any
 
 import lance
 import pytest
-from tests.rag.store.making import CONFIG, IDENTITY, check, contents, dump, put, unit
+from tests.rag.store.making import (
+    CONFIG,
+    IDENTITY,
+    check,
+    contents,
+    dump,
+    put,
+    text_hits,
+    unit,
+    vector_hits,
+)
 
 from haiku.rag.exceptions import IdentityMismatch, ReadOnly, StateNotKept, TagNotFound
 from haiku.rag.records import EmbeddingIdentity
@@ -108,9 +118,9 @@ async def test_searches_of_an_old_version_find_what_was_there(
     for version, wanted in states:
         async with await Store.open(store.path, CONFIG, as_of=version) as then:
             snapshot = await then.snapshot()
-            hits = await snapshot.text_search("TWO", 5)
+            hits = await text_hits(snapshot, "TWO", 5)
             assert {h.row.uri for h in hits} == {u for u in wanted if u == "b"}
-            (best, *_) = await snapshot.vector_search(query, 3)
+            (best, *_) = await vector_hits(snapshot, query, 3)
             assert (best.chunk.text == "one changed part0") == (version != states[0][0])
             rows = await snapshot.rows("title = 'T'")
             assert len(rows) == sum(d["row"]["title"] == "T" for d in wanted.values())

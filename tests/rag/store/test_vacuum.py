@@ -24,7 +24,7 @@ from tests.rag.store.aging import (
     live,
     table,
 )
-from tests.rag.store.making import CONFIG, IDENTITY, contents, put
+from tests.rag.store.making import CONFIG, IDENTITY, contents, put, text_hits
 
 from haiku.rag.exceptions import ReadOnly, SnapshotExpired
 from haiku.rag.store import Store, appending, cleaning, compacting, indexes, marks, reading, schema
@@ -73,7 +73,7 @@ async def test_a_vacuum_gathers_indexes_and_cleans(store: Store, clock: Clock) -
         assert len(versions(store, name)) <= 3, name
     snapshot = await store.snapshot()
     for uri, text in expected.items():
-        assert {h.row.uri for h in await snapshot.text_search(text, 5)} == {uri}
+        assert {h.row.uri for h in await text_hits(snapshot, text, 5)} == {uri}
         assert (await snapshot.get_by_uri(uri)) is not None
 
 
@@ -88,17 +88,17 @@ async def test_a_rare_word_is_found_at_once_and_after_everything_was_deleted(
             for i in (await store.info()).indexes
         )
         await store.commit([put("a", f"xylophones in cafés {round_}"), put("b", "others")])
-        hits = await (await store.snapshot()).text_search("xylophone CAFE", 3)
+        hits = await text_hits(await store.snapshot(), "xylophone CAFE", 3)
         assert hits[0].row.uri == "a"
         assert hits[0].chunk.text.startswith(f"xylophones in cafés {round_}")
         await store.vacuum()
         assert covered(store)
-        hits = await (await store.snapshot()).text_search("xylophone CAFE", 3)
+        hits = await text_hits(await store.snapshot(), "xylophone CAFE", 3)
         assert hits[0].row.uri == "a"
         await store.commit([Delete(uri="a"), Delete(uri="b")])
         await collect(store, clock)
         assert table(store, schema.CHUNKS).count_rows() == 0
-        assert await (await store.snapshot()).text_search("xylophone CAFE", 3) == []
+        assert await text_hits(await store.snapshot(), "xylophone CAFE", 3) == []
 
 
 async def test_vacuum_while_others_write(store: Store, clock: Clock) -> None:
@@ -121,7 +121,7 @@ async def test_vacuum_while_others_write(store: Store, clock: Clock) -> None:
             looks = 0
             while not done:
                 snapshot = await reader.snapshot()
-                for hit in await snapshot.text_search("part0", 5):
+                for hit in await text_hits(snapshot, "part0", 5):
                     assert hit.chunk.content.endswith("part0")
                 looks += 1
                 await asyncio.sleep(0.01)
@@ -464,7 +464,7 @@ async def test_a_snapshot_held_too_long_says_so(store: Store, clock: Clock) -> N
     await store.commit([put("a", "old"), put("b", "old")])
     held = await expired(store, clock)
     with pytest.raises(SnapshotExpired, match="take a new one") as caught:
-        await held.text_search("old", 3)
+        await text_hits(held, "old", 3)
     assert caught.value.retryable
 
 

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.rag.store.making import CONFIG, IDENTITY, contents, dump, put, revision, unit
+from tests.rag.store.making import (
+    CONFIG,
+    IDENTITY,
+    contents,
+    dump,
+    put,
+    revision,
+    unit,
+    vector_hits,
+)
 from tests.rag.write.rebuilding import WIDER, Wider, open_wider, rebuild
 
 from haiku.rag.exceptions import (
@@ -130,7 +139,7 @@ async def test_everything_but_the_vectors_stays(filled: Path) -> None:
         assert {r.fingerprint for r in await snapshot.rows()} != {None}
         assert {uri: await snapshot.row_version(uri) for uri in before} == versions
         assert await snapshot.row_version("gone") == gone
-        hits = await snapshot.vector_search(await Wider().embed_query("two part0"), 1)
+        hits = await vector_hits(snapshot, await Wider().embed_query("two part0"), 1)
         assert hits[0].chunk.text == "two part0"
         assert (await store.info()).documents == 3
         assert store.path == str(filled)
@@ -355,7 +364,7 @@ async def test_upkeep_and_readers_frozen_over_the_switch_are_told(filled: Path) 
         with pytest.raises(DatabaseReplaced):
             await store.read(lambda s: s.vector_search(unit("x"), 1))
         with pytest.raises(StoreError) as old:
-            await snapshot.vector_search(unit("x"), 1)
+            await vector_hits(snapshot, unit("x"), 1)
         assert old.value.retryable
         for call in (
             store.row("a"),

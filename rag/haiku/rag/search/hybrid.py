@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from haiku.rag.embed.protocol import Embedder
-    from haiku.rag.store import Hit, Snapshot
+    from haiku.rag.store import Found, Hit, Snapshot
 
 #: The constant of the fusion, as in the paper: how little the first ranks stand out.
 K = 60
@@ -41,12 +41,12 @@ _LEGS: dict[SearchType, tuple[Leg, ...]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A hit with what each leg said of it."""
+    """A chunk that was found, and what each leg said of it."""
 
-    hit: Hit
+    found: Found
     #: Higher is better: the fused score, or the leg's own when there is only one.
     score: float
-    #: The hit's place in each leg that found it, from 1.
+    #: Its place in each leg that found it, from 1.
     ranks: Mapping[Leg, int]
 
 
@@ -81,7 +81,9 @@ async def search(
     legs = _LEGS[search_type]
     depth = max(DEPTH, 2 * limit) if len(legs) > 1 else limit
     found = await _run(snapshot, embedder, text, legs=legs, depth=depth, where=where)
-    return [_result(candidate) for candidate in fuse(found)[:limit]]
+    best = fuse(found)[:limit]
+    hits = await snapshot.hits([candidate.found for candidate in best])
+    return [_result(hit, candidate.score) for hit, candidate in zip(hits, best, strict=True)]
 
 
 def plain(query: str) -> str:
@@ -89,33 +91,33 @@ def plain(query: str) -> str:
     return " ".join(_UNREADABLE.sub(" ", query[:MAX_QUERY_CHARS]).split())
 
 
-def fuse(legs: Mapping[Leg, Sequence[Hit]]) -> list[Candidate]:
-    """The hits of all legs in one order, best first. Ties are ordered by best rank, then id."""
+def fuse(legs: Mapping[Leg, Sequence[Found]]) -> list[Candidate]:
+    """The finds of all legs in one order, best first. Ties are ordered by best rank, then id."""
     if len(legs) == 1:
-        ((leg, hits),) = legs.items()
+        ((leg, finds),) = legs.items()
         return [
-            Candidate(hit=hit, score=hit.score, ranks={leg: rank})
-            for rank, hit in enumerate(_ordered(hits), start=1)
+            Candidate(found=found, score=found.score, ranks={leg: rank})
+            for rank, found in enumerate(_ordered(finds), start=1)
         ]
-    hits_by_id: dict[str, Hit] = {}
+    by_id: dict[str, Found] = {}
     ranks_by_id: dict[str, dict[Leg, int]] = {}
-    for leg, hits in legs.items():
-        for rank, hit in enumerate(_ordered(hits), start=1):
-            hits_by_id.setdefault(hit.chunk.id, hit)
-            ranks_by_id.setdefault(hit.chunk.id, {})[leg] = rank
+    for leg, finds in legs.items():
+        for rank, found in enumerate(_ordered(finds), start=1):
+            by_id.setdefault(found.chunk_id, found)
+            ranks_by_id.setdefault(found.chunk_id, {})[leg] = rank
     candidates = [
-        Candidate(hit=hit, score=_share(ranks_by_id[chunk_id]), ranks=ranks_by_id[chunk_id])
-        for chunk_id, hit in hits_by_id.items()
+        Candidate(found=found, score=_share(ranks_by_id[chunk_id]), ranks=ranks_by_id[chunk_id])
+        for chunk_id, found in by_id.items()
     ]
-    return sorted(candidates, key=lambda c: (-c.score, min(c.ranks.values()), c.hit.chunk.id))
+    return sorted(candidates, key=lambda c: (-c.score, min(c.ranks.values()), c.found.chunk_id))
 
 
 def _share(ranks: Mapping[Leg, int]) -> float:
     return sum(1 / (K + rank) for rank in ranks.values())
 
 
-def _ordered(hits: Sequence[Hit]) -> list[Hit]:
-    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+def _ordered(finds: Sequence[Found]) -> list[Found]:
+    return sorted(finds, key=lambda found: (-found.score, found.chunk_id))
 
 
 async def _run(
@@ -126,9 +128,9 @@ async def _run(
     legs: Sequence[Leg],
     depth: int,
     where: str | None,
-) -> dict[Leg, list[Hit]]:
-    """The hits of each leg. The text leg is under way while the query is being embedded."""
-    tasks: dict[Leg, asyncio.Task[list[Hit]]] = {}
+) -> dict[Leg, list[Found]]:
+    """What each leg finds. The text leg is under way while the query is being embedded."""
+    tasks: dict[Leg, asyncio.Task[list[Found]]] = {}
     if "text" in legs:
         tasks["text"] = asyncio.create_task(snapshot.text_search(query, depth, where))
     if "vector" in legs:
@@ -146,13 +148,13 @@ async def _run(
 
 async def _vector_leg(
     snapshot: Snapshot, embedder: Embedder, query: str, *, depth: int, where: str | None
-) -> list[Hit]:
+) -> list[Found]:
     vector = await embedder.embed_query(query)
     return await snapshot.vector_search(vector, depth, where)
 
 
-def _result(candidate: Candidate) -> SearchResult:
-    chunk, row = candidate.hit.chunk, candidate.hit.row
+def _result(hit: Hit, score: float) -> SearchResult:
+    chunk, row = hit.chunk, hit.row
     return SearchResult(
         chunk_id=chunk.id,
         document_id=row.id,
@@ -160,7 +162,7 @@ def _result(candidate: Candidate) -> SearchResult:
         document_title=row.title,
         revision=chunk.revision,
         content=chunk.content,
-        score=candidate.score,
+        score=score,
         headings=list(chunk.headings),
         labels=list(chunk.labels),
         page_numbers=list(chunk.page_numbers),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from haiku.rag.store.database import Store
     from haiku.rag.store.info import (
+        Found,
         Hit,
         IndexCoverage,
         StoredChunk,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Store": "database",
     "Snapshot": "snapshot",
+    "Found": "info",
     "Hit": "info",
     "IndexCoverage": "info",
     "StoredChunk": "info",
@@ -43,6 +45,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Found",
     "Hit",
     "IndexCoverage",
     "Snapshot",

@@ -40,13 +40,23 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A live chunk that a search found, without what is in it: `Snapshot.hits` reads that."""
+
+    chunk_id: str
+    revision: str
+    #: Cosine similarity (-1 to 1), or BM25 (from 0, unbounded). Higher is better.
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
-    """A live chunk that a search found."""
+    """A live chunk that a search found, and its document."""
 
     chunk: StoredChunk
     #: The document it belongs to, as of the snapshot.
     row: Row
-    #: Cosine similarity (-1 to 1), or BM25 (from 0, unbounded). Higher is better.
+    #: That of `Found`.
     score: float
 
 

@@ -4,7 +4,8 @@ Dead rows stay in `chunks` until they are collected. Replaced revisions are excl
 they are few (by the full-text leg when it meets any). Whatever else is dead (appended and not
 committed, left by a crash) is dropped by a look-up of the hits' revisions, and more is fetched
 until the limit is reached or nothing is left. The results are those of a prefilter in any case.
-Blocking: run in the store's threads.
+A leg tells ids; what the best of both legs hold is read at the end (`hits`), for reading a hundred
+chunks with their documents costs as much as finding them. Blocking: run in the store's threads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag.store import reading, revisions, schema, sql
-from haiku.rag.store.info import Hit
+from haiku.rag.store.info import Found, Hit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from haiku.rag.store.finding import Finder
     from haiku.rag.store.tables import View
 
-    #: Fetches the best `k` chunks under a filter: chunk columns and a score column, best first.
+    #: Fetches the best `k` chunks under a filter: id, revision and a score column, best first.
     Fetch = Callable[[int, str | None], pa.Table]
 
 #: Replaced revisions that are excluded up front at most; beyond, they are over-fetched.
@@ -39,22 +40,22 @@ PROBE = 3
 GROWTH = 4
 
 
-def vector(view: View, query: NDArray[np.float32], limit: int, where: str | None) -> list[Hit]:
+def vector(view: View, query: NDArray[np.float32], limit: int, where: str | None) -> list[Found]:
     """The chunks nearest to a vector by cosine."""
     chunks = view.datasets[schema.CHUNKS]
 
     def fetch(k: int, condition: str | None) -> pa.Table:
         return chunks.to_table(
-            columns=[*revisions.CHUNK_COLUMNS, "_distance"],
+            columns=["id", "revision", "_distance"],
             nearest={"column": "vector", "q": query, "k": k, "metric": "cosine"},
             filter=condition,
             prefilter=True,
         )
 
-    return _live_hits(view, fetch, limit, where, _similarity, probe=False)
+    return _live(view, fetch, limit, where, _similarity, probe=False)
 
 
-def text(view: View, query: str, limit: int, where: str | None) -> list[Hit]:
+def text(view: View, query: str, limit: int, where: str | None) -> list[Found]:
     """The chunks that hold words of a text, by BM25. The text is never parsed as a query."""
     from lance.query import MatchQuery
 
@@ -63,17 +64,34 @@ def text(view: View, query: str, limit: int, where: str | None) -> list[Hit]:
 
     def fetch(k: int, condition: str | None) -> pa.Table:
         return chunks.to_table(
-            columns=[*revisions.CHUNK_COLUMNS, "_score"],
+            columns=["id", "revision", "_score"],
             full_text_query=match,
             limit=k,
             filter=condition,
             prefilter=True,
         )
 
-    return _live_hits(view, fetch, limit, where, _bm25, probe=True)
+    return _live(view, fetch, limit, where, _bm25, probe=True)
 
 
-def _live_hits(
+def hits(view: View, found: Sequence[Found]) -> list[Hit]:
+    """The chunks that were found with their documents, in the same order."""
+    chunks = {
+        (row["id"], row["revision"]): revisions.load_chunk(row)
+        for part in sql.parts([one.chunk_id for one in found])
+        for row in view.datasets[schema.CHUNKS]
+        .to_table(columns=list(revisions.CHUNK_COLUMNS), filter=sql.within("id", part))
+        .to_pylist()
+    }
+    wanted = sorted({one.revision for one in found})
+    rows = {row.revision: row for row in reading.rows_in(view.meta, "revision", wanted)}
+    return [
+        Hit(chunk=chunks[one.chunk_id, one.revision], row=rows[one.revision], score=one.score)
+        for one in found
+    ]
+
+
+def _live(
     view: View,
     fetch: Fetch,
     limit: int,
@@ -81,30 +99,30 @@ def _live_hits(
     score: Callable[[dict[str, Any]], float],
     *,
     probe: bool,
-) -> list[Hit]:
-    """The best `limit` live hits; with `probe` unfiltered hits are tried first."""
+) -> list[Found]:
+    """The best `limit` live ones; with `probe` unfiltered ones are tried first."""
     rows = view.datasets[schema.CHUNKS].count_rows()
     if limit < 1 or not rows:
         return []
 
-    def look(k: int, condition: str | None) -> tuple[list[Hit], bool]:
+    def look(k: int, condition: str | None) -> tuple[list[Found], bool]:
         """The live ones of the best `k`, and whether no more are wanted or there are no more."""
         found = fetch(k, condition).to_pylist()
-        hits = sorted(_keep_live(view, found, where, score), key=_best_first)[:limit]
-        return hits, len(hits) == limit or len(found) < k or k >= rows
+        live = sorted(_keep_live(view, found, where, score), key=_best_first)[:limit]
+        return live, len(live) == limit or len(found) < k or k >= rows
 
     condition = _included(view.meta, where)
     if condition is None:
         if probe:
-            hits, done = look(min(PROBE * limit, rows), None)
+            live, done = look(min(PROBE * limit, rows), None)
             if done:
-                return hits
+                return live
         condition = _excluded(view.meta)
     k = min(limit, rows)
     while True:
-        hits, done = look(k, condition)
+        live, done = look(k, condition)
         if done:
-            return hits
+            return live
         k = min(k * GROWTH, rows)
 
 
@@ -127,13 +145,13 @@ def _keep_live(
     found: Sequence[dict[str, Any]],
     where: str | None,
     score: Callable[[dict[str, Any]], float],
-) -> list[Hit]:
+) -> list[Found]:
     wanted = sorted({row["revision"] for row in found})
-    live = {row.revision: row for row in reading.rows_in(view.meta, "revision", wanted, where)}
+    live = reading.live_revisions(view.meta, wanted, where)
     return [
-        Hit(chunk=chunk, row=live[chunk.revision], score=value)
-        for chunk, value in ((revisions.load_chunk(row), score(row)) for row in found)
-        if chunk.revision in live and not math.isnan(value)
+        Found(chunk_id=row["id"], revision=row["revision"], score=value)
+        for row, value in ((row, score(row)) for row in found)
+        if row["revision"] in live and not math.isnan(value)
     ]
 
 
@@ -145,8 +163,8 @@ def _bm25(row: dict[str, Any]) -> float:
     return float(row["_score"])
 
 
-def _best_first(hit: Hit) -> tuple[float, str]:
-    return -hit.score, hit.chunk.id
+def _best_first(found: Found) -> tuple[float, str]:
+    return -found.score, found.chunk_id
 
 
 def known_vectors(

@@ -52,6 +52,15 @@ def rows_in(meta: Any, column: str, values: Collection[str], where: str | None =
     return found
 
 
+def live_revisions(meta: Any, revisions: Collection[str], where: str | None) -> set[str]:
+    """Which of the revisions are those of live rows that `where` admits."""
+    found: set[str] = set()
+    for part in sql.parts(list(revisions)):
+        condition = sql.both(sql.within("revision", part), LIVE, where)
+        found.update(meta.to_table(columns=["revision"], filter=condition)["revision"].to_pylist())
+    return found
+
+
 def page(meta: Any, where: str | None, limit: int | None, offset: int) -> list[Row]:
     """Live rows, the newest first."""
     from lance.dataset import ColumnOrdering

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from haiku.rag.records import EmbeddingIdentity, NewItem
     from haiku.rag.store.changes import Row
-    from haiku.rag.store.info import Hit, StoredChunk
+    from haiku.rag.store.info import Found, Hit, StoredChunk
     from haiku.rag.store.records import Record
     from haiku.rag.store.tables import View
     from haiku.rag.store.threads import Threads
@@ -152,7 +152,7 @@ class Snapshot:
 
     async def vector_search(
         self, vector: NDArray[np.float32], limit: int, where: str | None = None
-    ) -> list[Hit]:
+    ) -> list[Found]:
         """The live chunks nearest to a vector of shape (dim,), best first; exact.
 
         Raises:
@@ -166,9 +166,13 @@ class Snapshot:
             )
         return await self._run(legs.vector, self._view, query, limit, where)
 
-    async def text_search(self, query: str, limit: int, where: str | None = None) -> list[Hit]:
+    async def text_search(self, query: str, limit: int, where: str | None = None) -> list[Found]:
         """The live chunks that hold words of a plain text, best first (BM25).
 
         No character of the query has a meaning; a query without words finds nothing.
         """
         return await self._run(legs.text, self._view, query, limit, where)
+
+    async def hits(self, found: Sequence[Found]) -> list[Hit]:
+        """What this snapshot's searches found, with chunks and documents, in the same order."""
+        return await self._run(legs.hits, self._view, found) if found else []
