@@ -13,6 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("names", nargs="*", default=["commands", "latency", "throughput"])
     parser.add_argument("--files", type=int, default=80, help="files of the mixed folder")
+    parser.add_argument("--mixed", type=int, default=300, help="files embedded for nothing")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of the mixed folder")
     parser.add_argument("--saves", type=int, default=40, help="saves of a small file")
     parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
@@ -32,6 +33,7 @@ def main() -> None:
         "growth": lambda base: disk.growth(base, [1_000, 20_000, options.documents]),
         "embedding": scale.embedding,
         "edits": scale.edits,
+        "free": lambda base: scale.free(base, options.mixed),
         "tiny": lambda base: scale.tiny(base, options.tiny),
         "sweep": lambda base: scale.sweep(base, options.unchanged),
         "idle": lambda base: scale.idle(base, 60.0),

@@ -24,8 +24,10 @@ def sentences() -> list[str]:
 class Writer:
     """Writes files of a few pages each."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, *, length: int = 1) -> None:
+        """Files of a few pages; `length` times as many sections when they are to be longer."""
         self._random = random.Random(seed)
+        self._length = length
         self._sentences = sentences()
 
     def folder(self, path: Path, count: int) -> list[Path]:
@@ -47,7 +49,7 @@ class Writer:
     def _sections(self) -> list[tuple[str, list[str]]]:
         return [
             (self.paragraph(1)[:50].rstrip("., "), [self.paragraph() for _ in range(4)])
-            for _ in range(self._random.randint(3, 6))
+            for _ in range(self._length * self._random.randint(3, 6))
         ]
 
     def _md(self, path: Path) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -16,7 +16,8 @@ BIN = Path(sys.executable).parent
 class Daemon:
     """A running `haiku-ingester serve` on one folder."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, settings: Mapping[str, str] | None = None) -> None:
+        """Start it, with settings of its own in the environment."""
         self.folder = base / "documents"
         self.database = base / "bench.lancedb"
         self.log = base / "daemon.log"
@@ -35,7 +36,7 @@ class Daemon:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                env=environment(),
+                env={**environment(), **(settings or {})},
             )
 
     def done(self) -> int:
@@ -80,9 +81,9 @@ def environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(base: Path) -> Iterator[Daemon]:
+def running(base: Path, settings: Mapping[str, str] | None = None) -> Iterator[Daemon]:
     """A daemon that has done one small file, so that everything is started."""
-    daemon = Daemon(base)
+    daemon = Daemon(base, settings)
     try:
         (daemon.folder / "first.md").write_text("# First\n\nSomething to start with.\n")
         daemon.wait(1)
