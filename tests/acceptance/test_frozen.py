@@ -185,7 +185,7 @@ async def test_a_restore_is_not_undone_at_any_point(store: Store) -> None:
     """Frozen with what was true before, while the state before that is restored."""
     async with Frozen.start(store) as frozen:
         for number, point in enumerate(RESTORED):
-            name = f"{number}"
+            name = f"t{number}"
             await before(store, name)
             tagged = await under(store, name)
             await store.create_tag(name)

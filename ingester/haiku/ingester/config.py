@@ -4,7 +4,6 @@ The library keeps the section as plain data; the daemon checks it here, with the
 unknown keys are refused with their path, secrets are never printed.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +11,11 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
 from haiku.ingester.timetable import Timetable, find_zone
+from haiku.rag import tagnames
 from haiku.rag.config import AppConfig, load_config
 from haiku.rag.config.loading import describe_errors
 from haiku.rag.config.models import Section
-from haiku.rag.exceptions import ConfigError
-
-#: What the store takes as a tag's name; asking the store itself would load Lance for a setting.
-_TAG_NAME = re.compile(r"(?=.{13,93}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*", re.ASCII)
+from haiku.rag.exceptions import ConfigError, TagNameRefused
 
 
 class ApiConfig(Section):
@@ -111,12 +108,10 @@ class TagSchedule(_Timed):
         if value.count("{slot}") != 1:
             raise ValueError("it must have {slot} in it once, so that each tag has its own name")
         sample = value.replace("{slot}", "20260329T0230")
-        if not _TAG_NAME.fullmatch(sample) or sample.endswith((".", ".lock")):
-            raise ValueError(
-                "it cannot be the name of a tag: use letters from a to z, digits, '.', '-' and '_' "
-                "beside {slot}, 80 at most; '-' and '.' not at the beginning, no two dots "
-                "together, and neither '.' nor '.lock' at the end"
-            )
+        try:
+            tagnames.check(sample)
+        except TagNameRefused as error:
+            raise ValueError(f"with a time in the place of {{slot}}, {error}") from None
         return value
 
 

@@ -468,7 +468,8 @@ class HaikuRAG:
         """Make the state that a tag names today's; a safety tag keeps today's before.
 
         Nothing is converted or embedded. A daemon that keeps the database in step holds its
-        sources from then on, until a person says which side is right.
+        sources from then on, until a person says which side is right. When nothing differs,
+        nothing is done, and `safety_tag` is None.
 
         Raises:
             TagNotFound, TagUnusable: there is no tag of that name, or it is partial.

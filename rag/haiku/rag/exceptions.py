@@ -10,6 +10,7 @@
     │   ├── DocumentNotFound         no document has that id or URI
     │   ├── IdentityMismatch         the embedder is not the one the vectors came from
     │   ├── SchemaMismatch           the database is older or newer than this program
+    │   ├── TagNameRefused           no tag may have that name
     │   ├── TagExists                a tag of that name is there already, perhaps a partial one
     │   ├── TagNotFound              no tag has that name
     │   ├── TagUnusable              a partial tag names no state
@@ -107,6 +108,12 @@ class SchemaMismatch(StoreError):
     """The database was written by a version this program cannot read or write."""
 
     code = "schema"
+
+
+class TagNameRefused(StoreError):
+    """No tag may have that name."""
+
+    code = "tag_name"
 
 
 class TagExists(StoreError):

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from haiku.ingester.config import ScheduleConfig, TagSchedule, load_daemon_config
 from haiku.ingester.service.schedules import expressions
-from haiku.rag.exceptions import ConfigError, StoreError
-from haiku.rag.store.tags import check_name
+from haiku.rag import tagnames
+from haiku.rag.exceptions import ConfigError, TagNameRefused
 
 
 def test_by_default_there_is_a_vacuum_a_night_and_no_tag() -> None:
@@ -35,6 +35,7 @@ def test_each_can_be_switched_off_and_on() -> None:
         ("{tags: {name: 'a b{slot}'}}", "letters from a to z"),
         ("{tags: {name: '.{slot}'}}", "cannot be the name of a tag"),
         ("{tags: {name: 'a..b{slot}'}}", "cannot be the name of a tag"),
+        ("{tags: {name: '{slot}'}}", "it is read as a time"),
         ("{tags: {keep: 0}}", "schedule.tags.keep"),
     ],
 )
@@ -52,9 +53,9 @@ def test_what_is_wrong_is_refused_by_name(tmp_path: Path, text: str, message: st
 )
 def test_a_name_is_refused_exactly_when_the_store_would(before: str, after: str) -> None:
     try:
-        check_name(f"{before}20260329T0230{after}")
+        tagnames.check(f"{before}20260329T0230{after}")
         allowed = True
-    except StoreError:
+    except TagNameRefused:
         allowed = False
     try:
         TagSchedule(name=f"{before}{{slot}}{after}")

@@ -146,6 +146,14 @@ def test_nothing_found_is_said_on_standard_error(run: Any, built: Any) -> None:
     assert "nothing found" in found.stderr
 
 
+def test_an_empty_database_is_said_to_be_empty(run: Any, tmp_path: Any) -> None:
+    run("init", "--db", tmp_path / "new.lancedb")
+    result = run("search", "anything", "--db", tmp_path / "new.lancedb")
+    assert result.exit_code == 0
+    assert result.stderr == "the database has no documents yet\n"
+    assert result.stdout == ""
+
+
 def test_an_empty_query_is_a_mistake(run: Any, built: Any) -> None:
     found = run("search", "  ", "--db", built)
     assert (found.exit_code, found.stdout) == (2, "")

@@ -45,7 +45,7 @@ def test_tags_are_not_left_behind_without_a_word(run: Any, database: Path, wider
     assert run("tag", "create", "release-1", "--db", database).exit_code == 0
     refused = run("rebuild", "--db", database, "--config", wider)
     assert refused.exit_code == 2
-    assert "1 tags (release-1)" in refused.stderr
+    assert "is 1 tag (release-1)" in refused.stderr
     assert "--yes" in refused.stderr
     assert not list(database.glob("rebuilt-*"))
     done = run("rebuild", "--yes", "--db", database, "--config", wider, "--json")
@@ -55,6 +55,28 @@ def test_tags_are_not_left_behind_without_a_word(run: Any, database: Path, wider
     assert report["tags"] == ["release-1"]
     kept = run("tag", "list", "--db", report["before"], "--json")
     assert [tag["name"] for tag in json.loads(kept.stdout)] == ["release-1"]
+    place = ("--db", database, "--config", wider)
+    for missed in (
+        run("list", "--as-of", "release-1", *place),
+        run("list", "--as-of", "2001-01-01", *place),
+        run("tag", "delete", "release-1", *place),
+    ):
+        assert missed.exit_code == 3
+        assert "rebuilt-" not in missed.stderr
+        assert f"{database} was rebuilt" in missed.stderr
+        assert report["before"] in missed.stderr
+
+
+def test_no_database_is_made_inside_another(run: Any, database: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(database)
+    for refused in (
+        run("init", "--db", database / "sub"),
+        run("init", "--db", tmp_path / "link" / "a" / "sub"),
+        run("rebuild", "--db", database, "--to", database / "sub"),
+    ):
+        assert refused.exit_code == 1
+        assert "inside the folder of the database" in refused.stderr
+    assert not (database / "sub").exists()
 
 
 @pytest.mark.parametrize("nowhere", ["", " "])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -13,6 +14,8 @@ from haiku.rag.exceptions import ReadOnly, TagNotFound
 from haiku.rag.store import schema
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from typer.testing import Result
 
 HANDBOOK = "file:///docs/staff%20handbook.md"
@@ -59,7 +62,34 @@ def test_a_tag_is_restored_and_the_restore_undone(run: Any, tagged: Any) -> None
     undone = run("tag", "restore", report["safety_tag"], "--db", tagged)
     assert undone.exit_code == 0
     assert "undo with  haiku-rag tag restore before-restore-" in undone.stdout
+    assert "set back" not in undone.stdout
     assert HANDBOOK not in uris(run, tagged)
+
+
+def test_the_command_that_undoes_a_restore_works_as_it_is_printed(
+    run: Any, tagged: Any, tmp_path: Path
+) -> None:
+    moved = tagged.rename(tmp_path / "my docs.lancedb")
+    config = tmp_path / "its config.yaml"
+    config.write_text("{}")
+    done = run("tag", "restore", "v1", "--db", "my docs.lancedb", "--config", config)
+    (undo,) = [line for line in done.stdout.splitlines() if line.startswith("undo with")]
+    program, *arguments = shlex.split(undo.removeprefix("undo with"))
+    assert program == "haiku-rag"
+    assert arguments[3:] == ["--db", "my docs.lancedb", "--config", str(config)]
+    assert run(*arguments).exit_code == 0
+    assert HANDBOOK not in uris(run, moved)
+
+
+def test_a_restore_of_what_is_there_changes_nothing(run: Any, database: Any) -> None:
+    run("tag", "create", "v1", "--db", database)
+    before = read(run("history", "--db", database, "--json"))
+    done = run("tag", "restore", "v1", "--db", database)
+    assert done.exit_code == 0
+    assert "nothing differs from v1" in done.stdout
+    assert "undo" not in done.stdout
+    assert read(run("history", "--db", database, "--json")) == before
+    assert len(read(run("tag", "list", "--db", database, "--json"))) == 1
 
 
 def test_every_reading_command_reads_the_past(run: Any, tagged: Any) -> None:
@@ -90,11 +120,21 @@ def test_history_tells_what_changed(run: Any, tagged: Any) -> None:
     assert "before-restore-" in shown
 
 
+def test_versions_that_history_leaves_out_are_explained(run: Any, tagged: Any) -> None:
+    assert "upkeep" not in run("history", "--db", tagged).stderr
+    run("vacuum", "--db", tagged)
+    run("delete", "file:///docs/O'Brien.md", "--db", tagged)
+    listed = read(run("history", "--db", tagged, "--json"))
+    assert listed[0]["version"] - listed[1]["version"] > 1
+    assert "versions between these" in run("history", "--db", tagged).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
         (("tag", "create", "v1"), 4, "a tag v1 already"),
-        (("tag", "create", "no good"), 1, "cannot be the name of a tag"),
+        (("tag", "create", "no good"), 2, "cannot be the name of a tag"),
+        (("tag", "create", "5"), 2, "it is read as a version"),
         (("tag", "restore", "v2"), 3, "no tag 'v2'"),
         (("tag", "delete", "v2"), 3, "no tag 'v2'"),
         (("list", "--as-of", "v2"), 3, "no tag"),

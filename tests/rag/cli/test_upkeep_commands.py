@@ -25,7 +25,7 @@ def test_what_has_to_wait_is_said_with_its_time(run: Any, database: Any) -> None
     run("delete", HANDBOOK, "--db", database)
     done = run("vacuum", "--history", "0", "--db", database)
     assert done.exit_code == 0, done.stderr
-    assert re.search(r"1 revisions can be collected in (2 min|1 min \d+ s)", done.stderr)
+    assert re.search(r"1 revision can be collected in (2 min|1 min \d+ s)", done.stderr)
 
 
 def test_a_vacuum_reports_in_figures(run: Any, database: Any, quick: None) -> None:

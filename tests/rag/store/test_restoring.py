@@ -116,14 +116,16 @@ async def test_a_chunk_is_found_by_the_id_it_had(tagged: Store) -> None:
     assert found.text == chunk.text
 
 
-async def test_restoring_the_state_of_today_raises_the_epoch_and_nothing_else(store: Store) -> None:
+async def test_restoring_the_state_of_today_does_nothing(store: Store) -> None:
     await store.commit([put("a")])
     await store.create_tag("t")
-    before = [await (await store.snapshot()).get_by_uri("a")]
+    before = table(store, schema.META).version
     report = await store.restore_tag("t")
     assert (report.changed, report.copied, report.deleted, report.documents) == (0, 0, 0, 1)
-    assert [await (await store.snapshot()).get_by_uri("a")] == before
-    assert head(store).restore_epoch == 1
+    assert report.safety_tag is None
+    assert report.restore_epoch == head(store).restore_epoch == 0
+    assert table(store, schema.META).version == before
+    assert [tag.name for tag in await store.list_tags()] == ["t"]
 
 
 async def test_an_empty_state_can_be_restored(store: Store) -> None:
@@ -259,6 +261,7 @@ async def test_a_stalled_writer_never_undoes_a_restore(tagged: Store, step: str)
 
 async def test_two_restores_at_once_end_in_one_of_the_states(tagged: Store) -> None:
     await tagged.create_tag("u")
+    await tagged.commit([put("f")])
     async with await Store.open(tagged.path, CONFIG) as other:
         one, two = await asyncio.gather(tagged.restore_tag("t"), other.restore_tag("u"))
         last = max(one, two, key=lambda report: report.restore_epoch)

@@ -73,7 +73,7 @@ async def test_one_of_many_that_make_the_same_name_wins(filled: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a", "release-1", "2026-01-31", "v1.0_rc", "_x", "x" * 100, "main"]
+    "name", ["a", "release-1", "2026-01-31-final", "v1.0_rc", "_x", "x" * 100, "main"]
 )
 async def test_names_that_lance_and_lancedb_take(filled: Store, name: str) -> None:
     await filled.create_tag(name)
@@ -84,7 +84,26 @@ async def test_names_that_lance_and_lancedb_take(filled: Store, name: str) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["", " ", "a b", "a/b", ".", "..", "a..b", ".a", "a.", "-a", "é", "x.lock", "x" * 101, "a\n"],
+    [
+        "",
+        " ",
+        "a b",
+        "a/b",
+        ".",
+        "..",
+        "a..b",
+        ".a",
+        "a.",
+        "-a",
+        "é",
+        "x.lock",
+        "x" * 101,
+        "a\n",
+        "5",
+        "2026-01-31",
+        "20260131T1200",
+        "2026-W05",
+    ],
 )
 async def test_names_that_cannot_be_are_refused_before_anything_is_made(
     filled: Store, name: str

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from haiku.ingester.config import load_daemon_config
-from haiku.ingester.exceptions import NotKnown, PortTaken, SourceMissing
+from haiku.ingester.exceptions import NotKnown, PlanRefused, PortTaken, SourceMissing
 from haiku.ingester.items.items import Items
 from haiku.ingester.logs import escape, redact
 from haiku.ingester.service.places import find_places
-from haiku.rag.exceptions import ConfigError, HaikuRAGError, IdentityMismatch, SchemaMismatch
+from haiku.rag.exceptions import (
+    ConfigError,
+    HaikuRAGError,
+    IdentityMismatch,
+    SchemaMismatch,
+    TagNameRefused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -31,6 +37,8 @@ _CODES: dict[type[HaikuRAGError], int] = {
     ConfigError: USAGE,
     IdentityMismatch: USAGE,
     SchemaMismatch: USAGE,
+    TagNameRefused: USAGE,
+    PlanRefused: USAGE,
     NotKnown: NOT_THERE,
     SourceMissing: MISSING,
     PortTaken: PORT,

@@ -18,8 +18,9 @@ from haiku.ingester.service.figures import WorkObserver
 from haiku.ingester.service.restores import advice
 from haiku.ingester.sync.model import Policy
 from haiku.ingester.sync.syncer import SourceSync
+from haiku.rag import tagnames
 from haiku.rag.exceptions import HaikuRAGError
-from haiku.rag.store.tags import check_name, exists
+from haiku.rag.store.tags import exists
 from haiku.rag.uris import display
 
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ async def run_once(
 
     Raises:
         SourceMissing: a `required` source is not there.
+        TagNameRefused: no tag may be called so; nothing was done.
         TagExists: there is a tag of that name already; nothing was done.
         ConfigError, StoreError, ItemsUnavailable: nothing could be done.
     """
     began = time.monotonic()
     if tag is not None:
-        check_name(tag)
+        tagnames.check(tag)
     sources = rooms.make_sources(config, places)
     await rooms.check_required(config, sources)
     observer = WorkObserver(Metrics())

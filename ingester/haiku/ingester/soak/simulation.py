@@ -247,7 +247,8 @@ class Simulation:
         except StoreBusy:  # others were faster, and nothing has changed
             return
         self.model.rivals = dict(self.model.tags[name])
-        await self._store.delete_tag(report.safety_tag)
+        if report.safety_tag is not None:
+            await self._store.delete_tag(report.safety_tag)
 
     async def _delete_tag(self, action: Action) -> None:
         if name := self._chosen_tag(action):

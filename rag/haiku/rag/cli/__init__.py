@@ -7,7 +7,7 @@ Exit codes:
 
     0    done
     1    failed; for `add-src`: at least one source failed
-    2    wrong usage, filter or configuration; a database of another embedder or version
+    2    wrong usage, filter, tag name or configuration; a database of another embedder or version
     3    what was named is not there: a database, a document, a tag, a state of the past
     4    what was to be made is already there: a database, a document, a file, a tag
     5    try again: another writer or a server was in the way

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _CODES: dict[type[exceptions.HaikuRAGError], int] = {
     exceptions.FilterError: USAGE,
     exceptions.IdentityMismatch: USAGE,
     exceptions.SchemaMismatch: USAGE,
+    exceptions.TagNameRefused: USAGE,
     exceptions.DatabaseNotFound: NOT_THERE,
     exceptions.DocumentNotFound: NOT_THERE,
     exceptions.TagNotFound: NOT_THERE,
@@ -87,6 +89,12 @@ class Target:
     read_only: bool
     #: A state of the past to read: a tag, a version or a time; None: today's.
     as_of: str | None = None
+
+    def command(self, *words: str) -> str:
+        """A command for the same database, as it can be pasted into a shell."""
+        db = ["--db", self.db] if self.db is not None else []
+        config = ["--config", str(self.config)] if self.config is not None else []
+        return shlex.join(["haiku-rag", *words, *db, *config])
 
     @asynccontextmanager
     async def client(

@@ -73,6 +73,11 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
     console().print(grid)
 
 
+def whole_line(text: str) -> None:
+    """A line that is not folded, so that it can be copied from a narrow terminal."""
+    console().print(Text(shown(text)), soft_wrap=True)
+
+
 def documents(found: Sequence[Document]) -> None:
     """A list of documents: a few lines each on a terminal, a row each elsewhere."""
     if sys.stdout.isatty():

@@ -71,12 +71,14 @@ async def search(
         found = await client.search(query, limit, search_type, expression)
         if expand:
             found = await client.expand_context(found)
+        empty = not found and not await client.count_documents()
     if as_json:
         output.print_json([hit.model_dump(mode="json") for hit in found])
     elif found:
         output.hits(found, query, whole=expand)
     else:
-        output.console(stderr=True).print("nothing found")
+        nothing = "the database has no documents yet" if empty else "nothing found"
+        output.console(stderr=True).print(nothing)
 
 
 async def info(target: Target, *, as_json: bool) -> None:

@@ -58,9 +58,10 @@ async def _agree(tags: Sequence[str]) -> None:
     """Ask whether tags may stay behind; without anybody to ask, refuse."""
     if not tags:
         return
+    are = "is 1 tag" if len(tags) == 1 else f"are {len(tags)} tags"
     what = (
-        f"there are {len(tags)} tags ({one_line(', '.join(tags[:5]))}"
-        f"{', …' if len(tags) > 5 else ''}). They name states of the old database and are not "
+        f"there {are} ({one_line(', '.join(tags[:5]))}"
+        f"{', …' if len(tags) > 5 else ''}). Tags name states of the old database and are not "
         "carried over: they stay with what was before"
     )
     if not sys.stdin.isatty():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag.cli import output
 
 if TYPE_CHECKING:
     from haiku.rag.cli.boundary import Target
-    from haiku.rag.store.states import HistoryEntry, Tag
+    from haiku.rag.store.states import HistoryEntry, RestoreReport, Tag
 
 
 async def create(target: Target, name: str, *, as_json: bool) -> None:
@@ -50,15 +51,21 @@ async def restore(target: Target, name: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json(asdict(report))
         return
-    output.pairs(
-        [
-            ("restored", report.tag),
-            ("documents", f"{report.documents:,}"),
-            ("set back", f"{report.changed:,}, {report.copied:,} with their content"),
-            ("deleted", f"{report.deleted:,}"),
-            ("undo with", f"haiku-rag tag restore {report.safety_tag}"),
-        ]
-    )
+    output.pairs(_restored(report))
+    if report.safety_tag is not None:
+        output.whole_line("undo with  " + target.command("tag", "restore", report.safety_tag))
+
+
+def _restored(report: RestoreReport) -> list[tuple[str, object]]:
+    if report.safety_tag is None:
+        return [("nothing to do", f"nothing differs from {report.tag}; nothing was changed")]
+    copied = f", {report.copied:,} with their content" if report.copied else ""
+    return [
+        ("restored", report.tag),
+        ("documents", f"{report.documents:,}"),
+        ("set back", f"{report.changed:,}{copied}" if report.changed else None),
+        ("deleted", f"{report.deleted:,}" if report.deleted else None),
+    ]
 
 
 async def delete(target: Target, name: str, *, as_json: bool) -> None:
@@ -80,6 +87,10 @@ async def history(target: Target, limit: int, *, as_json: bool) -> None:
         return
     columns = ("version", "time", "documents", "what changed", "tags")
     output.table(columns, (_entry(entry) for entry in found))
+    if any(newer.version - older.version > 1 for newer, older in pairwise(found)):
+        output.console(stderr=True).print(
+            "versions between these changed no document (upkeep), or are not kept any more"
+        )
 
 
 def _entry(entry: HistoryEntry) -> tuple[object, ...]:

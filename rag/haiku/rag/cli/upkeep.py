@@ -67,7 +67,8 @@ def _left(report: VacuumReport) -> Iterator[str]:
     if report.again_in is not None:
         what = "more can be freed"
         if report.waiting_revisions:
-            what = f"{report.waiting_revisions:,} revisions can be collected"
+            many = "" if report.waiting_revisions == 1 else "s"
+            what = f"{report.waiting_revisions:,} revision{many} can be collected"
         yield (
             f"{what} in {spoken(report.again_in)}: run it again then; a program that writes to "
             "the database meanwhile does it by itself"

@@ -125,7 +125,7 @@ class Committer:
             lost += 1
             await self.lost(lost)
         raise StoreBusy(
-            f"{self._tables.database}: the commit of {len(group.changes)} changes lost against "
+            f"{self._tables.name}: the commit of {len(group.changes)} changes lost against "
             f"other writers {lost} times; nothing of it is visible, try again"
         )
 
@@ -158,7 +158,7 @@ class Committer:
                     return True
             await self.lost(lost)
         raise StoreBusy(
-            f"{self._tables.database}: {name!r} lost against other writers {TRIES} times; what was "
+            f"{self._tables.name}: {name!r} lost against other writers {TRIES} times; what was "
             "begun goes on when it is run again"
         )
 
@@ -267,7 +267,7 @@ class Committer:
         except OSError as error:
             self._tables.check()
             raise StoreError(
-                f"{self._tables.database}: rows could not be appended to {table}, nothing of "
+                f"{self._tables.name}: rows could not be appended to {table}, nothing of "
                 f"them is visible: {error}"
             ) from error
 
@@ -279,7 +279,7 @@ class Committer:
         except Exception as error:  # noqa: BLE001 - a commit never fails for an index
             self._stats.upkeep_errors += 1
             self._stats.last_upkeep_error = str(error)
-            _log.warning("%s: no full-text index yet: %s", self._tables.database, error)
+            _log.warning("%s: no full-text index yet: %s", self._tables.name, error)
 
     async def _merge(self, meta: Any, base: Base, group: _Group) -> bool:
         group.token = ids.new_token()
@@ -321,7 +321,7 @@ class Committer:
             if is_lost(error):
                 return False
             raise StoreError(
-                f"{self._tables.database}: the commit failed and nothing of it is visible: {error}"
+                f"{self._tables.name}: the commit failed and nothing of it is visible: {error}"
             ) from error
         self._tables.adopt(schema.META, pinned)
         return True

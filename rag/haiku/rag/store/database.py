@@ -96,7 +96,7 @@ class Store:
 
         Raises:
             DatabaseExists: there is one already.
-            StoreError: the place cannot be written.
+            StoreError: the place cannot be written, or is inside of another database.
         """
         database = locate(path)
         await asyncio.to_thread(opening.create, database, identity)
@@ -280,7 +280,7 @@ class Store:
 
         Ids, contents, titles, metadata, owners and times are as tagged; nothing is converted or
         embedded. Other processes may go on writing: what they commit before is in the safety
-        tag, what they commit after stays.
+        tag, what they commit after stays. When nothing differs, nothing is done.
 
         Raises:
             ReadOnly: the store is open for reading only.

@@ -34,12 +34,14 @@ def create(
 
     Raises:
         DatabaseExists: there is one already.
-        StoreError: the place cannot be written.
+        StoreError: the place cannot be written, or is inside of another database.
     """
     if table_exists(database, schema.SETTINGS):
         raise DatabaseExists(
             f"a database is already at {database}; open it, or choose another path"
         )
+    if made_by is None:
+        check_apart(database)
     if not uris.is_uri(database):
         _make_folder(database)
     marks = records.Marks(made_by=made_by)
@@ -52,6 +54,22 @@ def create(
     values = settings.initial(identity) | ({replacing.NOTE: note} if note else {})
     if not create_table(database, schema.SETTINGS, settings.as_table(values)):
         raise DatabaseExists(f"another process has just made a database at {database}; open it")
+
+
+def check_apart(database: str) -> None:
+    """Refuse a place in the folder of another database, where only its rebuilds make any.
+
+    Raises:
+        StoreError: the message names the other one.
+    """
+    if uris.is_uri(database):
+        return
+    for folder in Path(database).resolve().parents:
+        if table_exists(str(folder), schema.SETTINGS):
+            raise StoreError(
+                f"no database can be made at {database}: it would be inside the folder of the "
+                f"database {folder}; choose a place outside of it"
+            )
 
 
 def _make_folder(database: str) -> None:

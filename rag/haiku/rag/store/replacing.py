@@ -27,6 +27,7 @@ from haiku.rag import ids
 from haiku.rag.exceptions import DatabaseNotFound, StoreBusy
 from haiku.rag.store import reading, records, schema, settings, sql
 from haiku.rag.store.commit import Rewrite
+from haiku.rag.store.naming import NEW, OLD
 from haiku.rag.store.records import Marks
 from haiku.rag.store.tables import REPLACED, open_table, replaced, table_path
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from haiku.rag.store.tables import Tables
     from haiku.rag.store.threads import Threads
 
-#: Beginnings of the names of the folders: of the new tables, and of what was before.
-NEW, OLD = "rebuilt-", "before-"
 #: Key in the `settings` of a database that is being made: what it is made from, and by what.
 NOTE = "rebuild"
 

@@ -49,22 +49,30 @@ class Restorer:
 
     async def restore(self, name: str) -> RestoreReport:
         """See `Store.restore_tag`."""
-        state = await self._threads.run(self._state, name)
+        work = await self._threads.run(self._work, name)
+        if not work.differs:
+            return RestoreReport(tag=name, safety_tag=None, **work.report())
         safety = await self._safety_tag()
         try:
-            restored = await self._restore(state)
+            await self._restore(work)
         except StoreError:  # nothing was committed
             await self._tags.delete(safety)
             raise
-        return RestoreReport(tag=name, safety_tag=safety, **restored)
+        return RestoreReport(tag=name, safety_tag=safety, **work.report())
+
+    def _work(self, name: str) -> _Work:
+        """What there is to do now: perhaps nothing."""
+        work = _Work(self._state(name))
+        work.head = self._plan(work, self._tables.latest(schema.META))
+        return work
 
     def _state(self, name: str) -> dict[str, Any]:
         """The tagged tables, fit to be restored here."""
-        database = self._tables.database
-        tag = tags.usable(database, name)
+        database = self._tables.name
+        tag = tags.usable(self._tables.database, name)
         try:
             state = {
-                table: open_table(database, table, CACHE).checkout_version(version)
+                table: open_table(self._tables.database, table, CACHE).checkout_version(version)
                 for table, version in tag.versions.items()
             }
             whole = checking.complete(state)
@@ -79,10 +87,10 @@ class Restorer:
         return state
 
     def _check_fit(self, name: str, state: Mapping[str, Any]) -> None:
-        database = f"the state tagged {name} of {self._tables.database}"
+        database = f"the state tagged {name} of {self._tables.name}"
         then = settings.parse(settings.read(state[schema.SETTINGS]), database)
         today = self._tables.latest(schema.SETTINGS)
-        now = settings.parse(settings.read(today), self._tables.database)
+        now = settings.parse(settings.read(today), self._tables.name)
         settings.check_restorable(then, now, name)
 
     async def _safety_tag(self) -> str:
@@ -94,20 +102,19 @@ class Restorer:
                 continue
         raise AssertionError("names never run out")
 
-    async def _restore(self, state: Mapping[str, Any]) -> dict[str, int]:
-        work = _Work(state)
+    async def _restore(self, work: _Work) -> None:
         lost = 0
         for _ in range(commit.TRIES):
             async with self._committer.between_groups():
                 if await self._try(work):
-                    return work.report()
+                    return
             if work.missing:
                 await self._copy(work)
             else:
                 lost += 1
                 await self._committer.lost(lost)
         raise StoreBusy(
-            f"{self._tables.database}: the restore lost against other writers {lost} times; "
+            f"{self._tables.name}: the restore lost against other writers {lost} times; "
             "nothing was changed, try again while less is written"
         )
 
@@ -199,8 +206,9 @@ class _Work:
         self.version = 0
         #: What has to be copied before anything can be committed.
         self.missing: list[str] = []
-        #: `row_version` of the head row that the last merge tried to write, and that row.
+        #: `row_version` of the head row that the last merge tried to write.
         self.token: str | None = None
+        #: That row; before any try the one that was found.
         self.head: Head
 
     def compare(self, meta: Any) -> None:
@@ -216,6 +224,11 @@ class _Work:
             kept=frozenset(changed["revision"].filter(kept).to_pylist()),
             wanted=changed["revision"].filter(pc.invert(kept)).to_pylist(),
         )
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is to be done to the version that was looked at."""
+        return bool(self.difference.changed or self.difference.gone)
 
     def rows(self, meta: Any, newest: Head) -> pa.Table:
         """The rows to merge into a version of `document_meta` that was compared."""

@@ -40,8 +40,9 @@ class RestoreReport:
 
     #: The tag whose state it is now.
     tag: str
-    #: A tag of the state before; restore it to undo this restore.
-    safety_tag: str
+    #: A tag of the state before; restore it to undo this restore. None: nothing differed, and
+    #: nothing was done.
+    safety_tag: str | None
     #: Live documents now.
     documents: int
     #: Documents whose row is another than before: those that came back or were set back.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from haiku.rag import uris
 from haiku.rag.exceptions import DatabaseNotFound, DatabaseReplaced, StoreError
-from haiku.rag.store import schema
+from haiku.rag.store import naming, schema
 from haiku.rag.store.forking import check_process
 from haiku.rag.store.threads import clock
 
@@ -176,6 +176,11 @@ class Tables:
         #: Tables that stay at the version they are at.
         self._fixed: frozenset[str] = frozenset()
         self._view: View | None = None
+
+    @property
+    def name(self) -> str:
+        """What the user calls the database."""
+        return naming.name_of(self.database)
 
     def latest(self, table: str) -> Any:
         """One table at its latest version."""

@@ -10,11 +10,12 @@ made, so that one that was the newest a moment ago is still there to be tagged.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
+from haiku.rag import tagnames
 from haiku.rag.exceptions import StoreBusy, StoreError, TagExists, TagNotFound, TagUnusable
 from haiku.rag.store import checking, reading, schema
+from haiku.rag.store.naming import kept_before, name_of
 from haiku.rag.store.states import Tag
 from haiku.rag.store.tables import open_table
 
@@ -27,24 +28,6 @@ if TYPE_CHECKING:
 
 #: Tries to tag a state before another process cleans its versions up.
 TRIES = 5
-#: Characters of a name at most; it becomes a file's name.
-LONGEST = 100
-#: Lance's rules for names, without letters beyond ASCII: LanceDB fails to list tags that have any.
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*", re.ASCII)
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that Lance would.
-
-    Raises:
-        StoreError: the message says what a name may be.
-    """
-    if len(name) > LONGEST or not _NAME.fullmatch(name) or name.endswith((".", ".lock")):
-        raise StoreError(
-            f"{name!r} cannot be the name of a tag: use letters from a to z, digits, '.', '-' and "
-            f"'_', {LONGEST} at most, beginning with a letter, a digit or '_', with no two dots "
-            "together and neither '.' nor '.lock' at the end"
-        )
 
 
 def read_all(database: str) -> list[Tag]:
@@ -102,15 +85,17 @@ def usable(database: str, name: str) -> Tag:
         raise _not_found(database, name)
     if not tag.complete:
         raise TagUnusable(
-            f"the tag {name} of {database} is partial: it is missing on {', '.join(tag.missing)}, "
-            "so it names no state that could be read or restored; delete it with "
-            f"`haiku-rag tag delete {name}`"
+            f"the tag {name} of {name_of(database)} is partial: it is missing on "
+            f"{', '.join(tag.missing)}, so it names no state that could be read or "
+            f"restored; delete it with `haiku-rag tag delete {name}`"
         )
     return tag
 
 
 def _not_found(database: str, name: str) -> TagNotFound:
-    return TagNotFound(f"{database} has no tag {name!r}; see `haiku-rag tag list`")
+    return TagNotFound(
+        f"{name_of(database)} has no tag {name!r}; see `haiku-rag tag list`{kept_before(database)}"
+    )
 
 
 class Tags:
@@ -133,11 +118,12 @@ class Tags:
         before. All five are opened again and counted before this returns.
 
         Raises:
-            StoreError: the name is not allowed, or the storage failed; nothing is left behind.
+            TagNameRefused: it may not be called so.
+            StoreError: the storage failed; nothing is left behind.
             TagExists: there is one, perhaps a partial one.
             StoreBusy: cleanups by other processes were faster each time.
         """
-        check_name(name)
+        tagnames.check(name)
         await self._threads.run(self._tables.check)
         found = await self._threads.run(find, self._database, name)
         if found is not None:
@@ -147,8 +133,8 @@ class Tags:
             if await self._create(name, versions):
                 return await self._threads.run(usable, self._database, name)
         raise StoreBusy(
-            f"{self._database}: the tag {name} could not be made because versions were cleaned up "
-            "at the same time; nothing of it is left, try again"
+            f"{self._tables.name}: the tag {name} could not be made because versions were cleaned "
+            "up at the same time; nothing of it is left, try again"
         )
 
     def _versions(self) -> dict[str, int]:
@@ -190,7 +176,7 @@ class Tags:
             if "version not found" in text:
                 return False
             raise StoreError(
-                f"the tag {name} could not be made on {table} of {self._database}: {error}"
+                f"the tag {name} could not be made on {table} of {self._tables.name}: {error}"
             ) from error
         return True
 
@@ -206,7 +192,7 @@ class Tags:
             return False
         if not whole:
             raise StoreError(
-                f"{self._database} cannot be tagged: rows of live documents are missing; delete "
+                f"{self._tables.name} cannot be tagged: rows of live documents are missing; delete "
                 "the documents that cannot be read and add them again"
             )
         return {table: dataset.version for table, dataset in datasets.items()} == dict(versions)
@@ -236,7 +222,8 @@ class Tags:
         except (ValueError, OSError) as error:
             if "not found" not in str(error).lower():
                 raise StoreError(
-                    f"the tag {name} could not be deleted from {table} of {self._database}: {error}"
+                    f"the tag {name} could not be deleted from {table} of {self._tables.name}: "
+                    f"{error}"
                 ) from error
 
 

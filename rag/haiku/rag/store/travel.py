@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from haiku.rag.exceptions import StateNotKept, TagNotFound
 from haiku.rag.store import checking, indexes, reading, schema, sql, tags
+from haiku.rag.store.naming import kept_before, name_of
 from haiku.rag.store.tables import open_table, versions
 
 if TYPE_CHECKING:
@@ -81,8 +82,9 @@ def _parse(database: str, as_of: AsOf) -> tuple[Tag | None, int | None, datetime
         moment = datetime.fromisoformat(as_of)
     except ValueError:
         raise TagNotFound(
-            f"{as_of!r} is no tag of {database}, no version number and no time such as "
+            f"{as_of!r} is no tag of {name_of(database)}, no version number and no time such as "
             "2026-01-31T18:00Z; see `haiku-rag tag list` and `haiku-rag history`"
+            f"{kept_before(database)}"
         ) from None
     return None, None, moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -150,8 +152,9 @@ def _not_kept(database: str, what: str) -> StateNotKept:
     names = [tag.name for tag in tags.read_all(database) if tag.complete]
     tagged = f"; the tags {', '.join(names)}" if names else ""
     return StateNotKept(
-        f"{database} does not keep {what}. Kept: versions {spans(kept)} of document_meta, from "
-        f"{oldest:%Y-%m-%d %H:%M:%S} UTC on{tagged}; see `haiku-rag history`"
+        f"{name_of(database)} does not keep {what}. Kept: versions {spans(kept)} of document_meta, "
+        f"from {oldest:%Y-%m-%d %H:%M:%S} UTC on{tagged}; see `haiku-rag history`"
+        f"{kept_before(database)}"
     )
 
 

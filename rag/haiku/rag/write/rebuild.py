@@ -211,8 +211,9 @@ class _Rebuild:
 
     async def _check_free(self, place: str) -> None:
         """Refuse a place where there is a database, unless a rebuild like this has begun it."""
-        from haiku.rag.store import Store, replacing
+        from haiku.rag.store import Store, opening, replacing
 
+        await asyncio.to_thread(opening.check_apart, place)
         try:
             await (await Store.open(place, self._config.storage, read_only=True)).close()
         except DatabaseNotFound:
