@@ -70,6 +70,10 @@ def test_an_embedder_that_does_not_serve_holds_the_work_up(
             assert daemon.metric("haiku_ingester_outage.*embedder.*") == 1
             time.sleep(0.6)  # longer than all attempts of an item would last
             assert checking.look(site.database).live == before
+            if kind == "down":  # what has gone is removed all the same
+                (site.docs / "0.md").unlink()
+                wait_until(lambda: len(checking.look(site.database).live) == 3, "a removal")
+                site.write("0.md", "Written again while the server is down.\n")
             if kind == "down":
                 server.up()
             server.mood = "well"

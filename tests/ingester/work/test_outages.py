@@ -1,6 +1,7 @@
 """What does not answer pauses the work, and is nobody's failure but its own."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -110,6 +111,41 @@ async def test_an_outage_costs_no_item_an_attempt(bench):
     assert await bench.items.counts() == {"docs": {State.INDEXED: 6}}
     assert bench.seen.outcomes["failed", "embedder_unavailable"] == 0
     assert bench.embedding.errors == []
+
+
+async def test_what_has_gone_is_removed_although_the_embedder_is_down(bench):
+    for name in "ab":
+        await bench.write(f"mem:/{name}", f"text {name}")
+    await bench.drain(bench.worker())
+    bench.pipeline.outages.failed(
+        "embedder", code="x", text="503", began=time.monotonic(), after=600.0
+    )
+    await bench.items.gone("docs", ["mem:/a"], live=True)
+    await bench.write("mem:/b", "text b changed")
+    working = asyncio.create_task(bench.worker().run())
+    async with asyncio.timeout(20):
+        while await bench.items.get("docs", "mem:/a") is not None:
+            await asyncio.sleep(0.02)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert {state: n for state, n in (await bench.items.counts())["docs"].items() if n} == {
+        State.PENDING: 1
+    }
+    assert await bench.store.row("mem:/a") is None
+
+
+async def test_nothing_is_removed_while_the_database_is_away(bench):
+    await bench.write("mem:/a", "text")
+    await bench.drain(bench.worker())
+    bench.pipeline.outages.failed(
+        "store", code="x", text="disk", began=time.monotonic(), after=600.0
+    )
+    await bench.items.gone("docs", ["mem:/a"], live=True)
+    working = asyncio.create_task(bench.worker().run())
+    await asyncio.sleep(1.5)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert (await bench.items.get("docs", "mem:/a")).state == State.GONE
 
 
 async def test_one_item_tries_whether_an_outage_is_over(bench):

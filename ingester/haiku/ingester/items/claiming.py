@@ -83,6 +83,7 @@ async def claim(
     only: Collection[str] | None,
     among: Collection[str] | None,
     slow: int,
+    removals: bool,
     config: WorkConfig,
     turns: Turns,
     now: float,
@@ -94,7 +95,7 @@ async def claim(
         slow=slow - sum(row.slow and row.lease_owner == owner for row in under_way),
         suspects=1 - sum(row.crashes > SUSPECT_AFTER for row in under_way),
     )
-    queues = await _queues(connection, limit, only, among, lanes, turns, now)
+    queues = await _queues(connection, limit, only, among, lanes, turns, now, removals=removals)
     load = Counter(row.source_id for row in under_way)
     rows = _choose(queues, limit, load, lanes, turns)
     if not rows:
@@ -230,6 +231,8 @@ async def _queues(
     lanes: _Lanes,
     turns: Turns,
     now: float,
+    *,
+    removals: bool,
 ) -> dict[str, list[AnyRow]]:
     """Source id → its due rows, first the most urgent."""
     forego = turns.served % FOREGO_EVERY + limit >= FOREGO_EVERY
@@ -240,6 +243,9 @@ async def _queues(
         if only is not None and source_id not in only:
             continue
         due = partial(_due, connection, source_id, now, among)
+        if removals:
+            queues[source_id] = await due(State.GONE, limit, _PLAIN)
+            continue
         rows = await due(State.PENDING, limit, _PLAIN)
         rows += await due(State.GONE, limit, _PLAIN)
         if forego and len(rows) >= limit:  # else they are all there

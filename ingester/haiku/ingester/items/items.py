@@ -210,10 +210,12 @@ class Items:
         *,
         slow: int = 1,
         among: Collection[str] | None = None,
+        removals: bool = False,
     ) -> list[Claim]:
         """Take up to `limit` due items of these sources (None: all), urgent and fair.
 
-        With `among`, some hundreds of URIs, none but these. At most `slow` items whose conversion
+        With `among`, some hundreds of URIs, none but these; with `removals` none but what is to be
+        removed. At most `slow` items whose conversion
         is slow are under way in this instance at once. The attempt is counted now, before any work.
         Claims whose lease lapsed are taken first.
         """
@@ -230,6 +232,7 @@ class Items:
                 only=sources,
                 among=among,
                 slow=slow,
+                removals=removals,
                 config=self._config,
                 turns=self._turns,
                 now=now,

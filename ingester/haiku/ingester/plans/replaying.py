@@ -162,11 +162,16 @@ class PlannedItems:
         self.left = dict.fromkeys(uris)
 
     async def claim(
-        self, limit: int, sources: Collection[str] | None = None, *, slow: int = 1
+        self,
+        limit: int,
+        sources: Collection[str] | None = None,
+        *,
+        slow: int = 1,
+        removals: bool = False,
     ) -> list[Claim]:
         """As `Items.claim`, of planned items."""
         window = list(self.left)[:WINDOW]
-        return await self._items.claim(limit, sources, slow=slow, among=window)
+        return await self._items.claim(limit, sources, slow=slow, among=window, removals=removals)
 
     async def finish(self, claim: Claim, result: Result) -> State:
         """As `Items.finish`."""

@@ -1,9 +1,10 @@
 """What all items need and what at times does not answer: the embedder, the database, the disk.
 
 An item that met an outage has done nothing wrong: that was no attempt of its own, and it would be
-no use to begin others. So work pauses, for longer each time; then one item at a time is begun,
-until one has been served. Who fails while others are served is at fault itself, and its attempt
-counts: so one bad document cannot keep the others out.
+no use to begin others. So work pauses, for longer each time, but for removals, which need the
+database alone; then one item at a time is begun, until one has been served. Who fails while
+others are served is at fault itself, and its attempt counts: so one bad document cannot keep the
+others out.
 """
 
 from __future__ import annotations
@@ -100,6 +101,10 @@ class Outages:
         """Seconds for which nothing should be begun."""
         now = self._clock()
         return max((outage.resume_at - now for outage in self), default=0.0)
+
+    def has(self, part: str) -> bool:
+        """Whether the part does not answer."""
+        return part in self._open
 
     @property
     def failures(self) -> int:

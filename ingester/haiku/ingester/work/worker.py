@@ -31,7 +31,12 @@ class WorkItems(Protocol):
     """What a worker uses of `haiku.ingester.items.items.Items`; see there."""
 
     async def claim(
-        self, limit: int, sources: Collection[str] | None = None, *, slow: int = 1
+        self,
+        limit: int,
+        sources: Collection[str] | None = None,
+        *,
+        slow: int = 1,
+        removals: bool = False,
     ) -> list[Claim]: ...
 
     async def finish(self, claim: Claim, result: Result) -> State: ...
@@ -114,29 +119,34 @@ class Worker:
 
     async def _step(self) -> None:
         free = await self._free_slots()
-        if not free or await self._held_up():
+        if not free:
             return
-        if self._pipeline.outages.failures:
-            free = 1
+        outages = self._pipeline.outages
         try:
-            claims = await self._items.claim(free, self._pipeline.sources, slow=self._slow)
-            self._begin(claims)
-            if not claims:
-                await self._pause()
+            if outages.pause > 0:
+                await self._remove(free)
+            elif outages.failures and self._trial is not None and not self._trial.done():
+                await self._wait_for_slot()
+            else:
+                await self._claim(1 if outages.failures else free)
         except ItemsUnavailable as error:
             log.warning("no items can be claimed: %s", error)
             await self._sleep(POLL_INTERVAL)
 
-    async def _held_up(self) -> bool:
-        """Wait while an outage lasts; then for the one item that tries whether it is over."""
+    async def _claim(self, free: int) -> None:
+        """Begin what is due; during an outage one item, which tries whether it is over."""
+        claims = await self._items.claim(free, self._pipeline.sources, slow=self._slow)
+        self._begin(claims)
+        if not claims:
+            await self._pause()
+
+    async def _remove(self, free: int) -> None:
+        """While an outage lasts: what has gone is removed all the same, if the store is there."""
         outages = self._pipeline.outages
-        if outages.pause > 0:
-            await self._sleep(outages.pause)
-            return True
-        trying = outages.failures and self._trial is not None and not self._trial.done()
-        if trying:
-            await self._wait_for_slot()
-        return bool(trying)
+        if not outages.has("store"):
+            sources = self._pipeline.sources
+            self._begin(await self._items.claim(free, sources, removals=True))
+        await self._sleep(min(outages.pause, POLL_INTERVAL))
 
     async def _free_slots(self) -> int:
         """How many items may be begun: at once when half of the slots are free, else soon."""
