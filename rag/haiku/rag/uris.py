@@ -20,7 +20,12 @@ def path_to_uri(path: str | os.PathLike[str]) -> str:
     Symbolic links are kept as they are: two names are two documents.
     """
     absolute = os.path.abspath(os.fspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
-    return "file://" + quote_from_bytes(os.fsencode(absolute), safe=_SAFE)
+    return "file://" + quote_path(absolute)
+
+
+def quote_path(path: str) -> str:
+    """A path, or a part of one, as it stands in a `file://` URI."""
+    return quote_from_bytes(os.fsencode(path), safe=_SAFE)
 
 
 def uri_to_path(uri: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -16,8 +18,9 @@ from hypothesis import strategies as st
 from haiku.rag.exceptions import FilterError
 from haiku.rag.search.filters import like_pattern, parse_filter
 from haiku.rag.search.filters.parser import MAX_DEPTH
-from haiku.rag.search.filters.tree import COLUMNS, TIME_COLUMNS
+from haiku.rag.search.filters.tree import COLUMNS, TIME_COLUMNS, _file_pattern
 from haiku.rag.store.sql import literal as quote
+from haiku.rag.uris import path_to_uri
 
 TEXT_COLUMNS = ("id", "uri", "title", "metadata")
 JANUARY = datetime(2025, 1, 1, tzinfo=UTC)
@@ -89,6 +92,19 @@ def select(table: lance.LanceDataset, text: str) -> list[str]:
         ("'2025-06-01T12:30:00.000001' > updated_at AND updated_at != created_at", "b2 d4"),
         ("updated_at IN ('2025-06-01 12:30', '2024-01-01')", "b2 d4"),
         ("updated_at IS NULL", ""),
+        ("uri = '/docs/Report.pdf'", "a1"),
+        ("'/docs/100%.md' = uri", "b2"),
+        ("uri != '/docs/100%.md'", "a1 c3 d4 e5"),
+        ("NOT (uri = '/docs/100%.md' OR id = 'e5')", "a1 c3 d4"),
+        ("uri IN ('/docs/100%.md', 'urn:uuid:5', '/x/./re_port.md')", "b2 d4 e5"),
+        ("uri NOT IN ('/docs/100%.md', 'urn:uuid:5')", "a1 c3 d4"),
+        ("uri LIKE '/docs/%' AND id > 'a1'", "b2"),
+        ("uri NOT LIKE '/docs/%'", "c3 d4 e5"),
+        (r"uri LIKE '/docs/100\%.md'", "b2"),
+        (r"uri LIKE '/docs/100\%25.md'", ""),
+        ("uri LIKE '/x/re_port._d'", "d4"),
+        (r"uri LIKE '/x/r\e\_port.md'", "d4"),
+        ("title = '/docs/Report.pdf'", ""),
         ("metadata LIKE '%\"n\": 3%'", "d4"),
         ("metadata\n LIKE\t'%\"n\": 3%'", "d4"),
     ],
@@ -212,6 +228,24 @@ def test_quoting_and_patterns_find_the_very_text(
 ) -> None:
     assert select(table, f"uri = {quote(row['uri'])}") == [row["id"]]
     assert select(table, f"uri LIKE {quote(like_pattern(row['uri']))}") == [row["id"]]
+
+
+PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12).map(
+    lambda text: f"/{text}"
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PATHS)
+@example("/a b/100%_\\.md")
+def test_a_path_finds_the_uri_it_is_stored_under(path: str) -> None:
+    rows = pa.table({"uri": [path_to_uri(path), path, "file:///another"]})
+    for test in (f"= {quote(path)}", f"IN ({quote(path)})"):
+        assert quote(path_to_uri(path)) in parse_filter(f"uri {test}").sql
+    pattern = _file_pattern(like_pattern(path))
+    found = pc.match_like(rows["uri"], pattern).to_pylist()
+    assert found[:1] == [os.path.normpath(path) == path]
+    assert not found[2]
 
 
 # --- properties -------------------------------------------------------------------------------

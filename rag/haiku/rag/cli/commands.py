@@ -47,7 +47,8 @@ Filter = Annotated[
         "--filter",
         metavar="EXPR",
         help="Only documents for which this holds, e.g. \"uri LIKE '%.pdf' AND title IS NOT NULL\"."
-        " Columns: id, uri, title, created_at, updated_at, metadata.",
+        " Columns: id, uri, title, created_at, updated_at, metadata. A path stands for its URI: "
+        "\"uri LIKE '/home/me/%'\".",
     ),
 ]
 Title = Annotated[

@@ -14,6 +14,10 @@ refused with a `FilterError` that names the position and what is allowed there.
 In a LIKE pattern `%` stands for any characters, `_` for one, and `\` makes the next one ordinary.
 `created_at` and `updated_at` compare with ISO 8601 times; one without an offset is UTC. Columns,
 keywords and functions may be written in any case. A comparison with a NULL title is never true.
+
+Files are stored under `file://` URIs and shown as paths. An absolute path that `uri` is compared
+with by =, !=, IN or LIKE stands for its URI as well: `uri = '/docs/a b.md'` finds the document
+`file:///docs/a%20b.md`, and so does `uri LIKE '/docs/%'`.
 """
 
 from haiku.rag.search.filters.parser import parse_filter

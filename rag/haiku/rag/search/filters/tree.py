@@ -3,15 +3,23 @@
 There is no part for NOT: `negated` turns every part into its opposite (by De Morgan's laws, which
 hold for unknown values as well), so that a NOT never stands before more than one condition. What
 is unknown because of a NULL can then count as false anywhere without changing what is selected.
+
+An absolute path that `uri` is compared with stands for its `file://` URI too, which people are
+shown as that path. That is said in the SQL only: `str` gives what was written.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
+from haiku.rag import uris
 from haiku.rag.store import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COLUMNS = ("id", "uri", "title", "created_at", "updated_at", "metadata")
 #: Columns that hold a time; the others hold text.
@@ -29,6 +37,18 @@ def like_pattern(text: str) -> str:
     for special in ("\\", "%", "_"):
         text = text.replace(special, "\\" + special)
     return text
+
+
+#: A wildcard of a LIKE pattern, or a character that lost its meaning, or text between them.
+_PATTERN_PARTS = re.compile(r"([%_])|\\(.)|([^%_\\]+|\\$)", re.DOTALL)
+
+
+def _file_pattern(path: str) -> str:
+    """The LIKE pattern for the `file://` URIs of the paths that a pattern matches."""
+    parts = _PATTERN_PARTS.findall(path)
+    return "file://" + "".join(
+        wild or like_pattern(uris.quote_path(escaped or text)) for wild, escaped, text in parts
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +140,10 @@ class Compare:
 
     @property
     def sql(self) -> str:
-        """The comparison."""
+        """The comparison; with a path it is a look whether it is among its two forms."""
+        for one, other in ((self.left, self.right), (self.right, self.left)):
+            if self.sign in ("=", "!=") and _is_path(other, one):
+                return In(one, (other,), opposite=self.sign == "!=").sql
         return f"{self.left.sql} {self.sign} {self.right.sql}"
 
     @property
@@ -142,8 +165,12 @@ class Like:
 
     @property
     def sql(self) -> str:
-        """The match."""
-        return f"{self.term.sql} {_word(self.opposite)}LIKE {self.pattern.sql}"
+        """The match; a path's with either form."""
+        like = f"{self.term.sql} {_word(self.opposite)}LIKE "
+        if not _is_path(self.pattern, self.term):
+            return f"{like}{self.pattern.sql}"
+        either = sql.literal(_file_pattern(self.pattern.value))
+        return f"({like}{self.pattern.sql} {'AND' if self.opposite else 'OR'} {like}{either})"
 
     @property
     def negated(self) -> Like:
@@ -167,10 +194,15 @@ class In:
         """The membership. The store's engine takes some combinations of NOT IN for always true,
         even where the value is NULL; hence the guard.
         """
-        values = ", ".join(value.sql for value in self.values)
+        values = ", ".join(form for value in self.values for form in self._forms(value))
         if self.opposite:
             return f"({self.term.sql} IS NOT NULL AND {self.term.sql} NOT IN ({values}))"
         return f"{self.term.sql} IN ({values})"
+
+    def _forms(self, value: Term) -> Iterator[str]:
+        yield value.sql
+        if _is_path(value, self.term):
+            yield sql.literal(uris.path_to_uri(value.value))
 
     @property
     def negated(self) -> In:
@@ -222,6 +254,11 @@ class Joined:
 
 
 Part = Compare | Like | In | IsNull | Joined
+
+
+def _is_path(value: Term, term: Term) -> TypeGuard[Text]:
+    """Whether a value that `uri` is compared with is an absolute path."""
+    return term == Column("uri") and isinstance(value, Text) and value.value.startswith("/")
 
 
 def _enclose(part: Part, written: str) -> str:
