@@ -4,6 +4,7 @@ The library keeps the section as plain data; the daemon checks it here, with the
 unknown keys are refused with their path, secrets are never printed.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -175,7 +176,8 @@ class FilesystemSource(Section):
     @field_validator("path")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
-        return Path(value).expanduser().absolute()
+        path = Path(value).expanduser()
+        return Path(os.path.abspath(path))  # noqa: PTH100 - ".." goes as it does from URIs
 
 
 class IngesterConfig(Section):

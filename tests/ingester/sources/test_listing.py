@@ -224,3 +224,14 @@ async def test_large_folder_comes_in_batches(
         (root / str(n)).touch()
     sizes = [len(listing.observations) async for listing in make_source().list()]
     assert sizes == [10, 10, 10, 5]
+
+
+async def test_a_path_with_two_dots_is_the_folder_it_means(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("a")
+    section = FilesystemSource(id="docs", path=tmp_path / "b" / ".." / "docs")
+    source = FolderSource(section, max_file_size=10**6)
+    uri = f"file://{tmp_path}/docs/a.md"
+    listed = [o.uri async for listing in source.list() for o in listing.observations]
+    assert listed == [uri]
+    assert (await source.look([uri]))[uri] is not None

@@ -15,7 +15,7 @@ from haiku.ingester.items.copying import copy_items
 from haiku.ingester.items.items import Items
 from haiku.ingester.items.model import Action, Priority
 from haiku.ingester.plans.estimate import Estimator, count_pages, suffix
-from haiku.ingester.plans.model import Cost, Entry, Plan
+from haiku.ingester.plans.model import VERSION, Cost, Entry, Plan
 from haiku.ingester.service import rooms
 from haiku.ingester.service.batch import problem_of
 from haiku.ingester.service.restores import advice
@@ -67,6 +67,7 @@ async def make_plan(config: DaemonConfig, places: Places) -> Plan:
         look = await _looker(config, sources, items, folder, stack)
         entries = await look.entries(work, fingerprint)
     return Plan(
+        version=VERSION,
         made_at=datetime.now(UTC),
         database=places.database,
         fingerprint=fingerprint,

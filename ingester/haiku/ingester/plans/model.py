@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence  # noqa: TC003 - pydantic evaluates the annotations
-from datetime import datetime  # noqa: TC003
 from pathlib import Path  # noqa: TC003
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from haiku.ingester.exceptions import PlanRefused
 
@@ -15,7 +23,12 @@ from haiku.ingester.exceptions import PlanRefused
 VERSION: Literal[1] = 1
 
 #: Why something is to be done.
-Change = Literal["new", "changed", "touched", "outdated", "unfinished", "moved", "gone"]
+Change = Literal["new", "changed", "touched", "outdated", "moved", "gone"]
+
+#: A number of something, as large as the items database can hold.
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+#: A name that says something.
+Name = Annotated[str, Field(min_length=1)]
 
 
 class _Part(BaseModel):
@@ -26,11 +39,11 @@ class Cost(_Part):
     """What something takes, estimated."""
 
     #: Pages, where the format has them.
-    pages: int = 0
+    pages: Count = 0
     #: Chunks to embed.
-    chunks: int = 0
+    chunks: Count = 0
     #: Seconds of conversion and embedding, on this machine, with nothing else to do.
-    seconds: float = 0.0
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -43,30 +56,47 @@ class Cost(_Part):
 class Entry(_Part):
     """One item that would change."""
 
-    source: str
-    uri: str
+    source: Name
+    uri: Name
     change: Change
     #: What the source said of it; the replay leaves it out when that is another.
     mark: str
     #: Bytes, when known.
-    size: int | None = None
+    size: Count | None
     #: Of a move: the URI it had.
-    moved_from: str | None = None
-    cost: Cost = Cost()
+    moved_from: Name | None
+    cost: Cost
+
+    @model_validator(mode="after")
+    def _from_where(self) -> Self:
+        if (self.change == "moved") != (self.moved_from is not None):
+            raise ValueError("moved_from belongs to what is moved, and to nothing else")
+        return self
 
 
 class Plan(_Part):
     """What a run would change."""
 
-    version: Literal[1] = VERSION
-    made_at: datetime
+    version: Literal[1]
+    made_at: AwareDatetime
     #: The database it is for.
-    database: str
+    database: Name
     #: Of the pipeline that would convert and embed.
-    fingerprint: str
+    fingerprint: Name
     #: Source id → why it could not be looked at completely.
-    problems: Mapping[str, str] = {}
-    entries: Sequence[Entry] = ()
+    problems: Mapping[str, str]
+    #: Each item once.
+    entries: Sequence[Entry]
+
+    @field_validator("entries")
+    @classmethod
+    def _once(cls, entries: Sequence[Entry]) -> Sequence[Entry]:
+        named = Counter((entry.source, entry.uri) for entry in entries)
+        left = Counter((entry.source, entry.moved_from) for entry in entries if entry.moved_from)
+        for source, uri in (*named, *left):
+            if named[source, uri] > 1 or left[source, uri] > 1:
+                raise ValueError(f"{uri} of {source} is there more than once")
+        return entries
 
     @property
     def cost(self) -> Cost:
@@ -102,8 +132,10 @@ def read_plan(file: Path) -> Plan:
     """
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise PlanRefused(f"the plan {file} cannot be read: {error}") from error
+    except OSError as error:
+        raise PlanRefused(f"the plan {file} cannot be read: {error.strerror}") from error
+    except UnicodeError as error:
+        raise PlanRefused(f"the plan {file} is no text in UTF-8") from error
     try:
         return Plan.model_validate_json(text)
     except ValidationError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from haiku.ingester.exceptions import PlanRefused
@@ -14,7 +15,9 @@ from haiku.ingester.metrics import Metrics
 from haiku.ingester.service import rooms
 from haiku.ingester.service.figures import WorkObserver
 from haiku.ingester.service.restores import advice
+from haiku.ingester.sync import moves
 from haiku.rag.exceptions import HaikuRAGError
+from haiku.rag.uris import display
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from haiku.ingester.service.places import Places
     from haiku.ingester.service.rooms import Rooms
     from haiku.ingester.service.stopping import Stop
+    from haiku.ingester.sources.protocol import Source
 
 #: Planned items that are offered to the workers at once.
 WINDOW = 400
@@ -80,7 +84,7 @@ async def replay(plan: Plan, config: DaemonConfig, places: Places, stop: Stop) -
                 )
             stack.push_async_callback(opened.items.release_source, source)
         wanted, left_out = await _want(plan, opened)
-        planned = PlannedItems(opened.items, [entry.uri for entry in wanted])
+        planned = PlannedItems(opened.items, [(entry.source, entry.uri) for entry in wanted])
         stopped = await _work(config, opened, planned, observer, stop)
         failed = await _failed(opened.items, wanted)
         undone = len(planned.left)
@@ -117,9 +121,12 @@ async def _want_one(entry: Entry, opened: Rooms) -> str | None:
     """Make an entry wanted, or say why not."""
     source, items = opened.sources[entry.source], opened.items
     try:
-        now = (await source.look([entry.uri]))[entry.uri]
+        looks = await source.look([entry.uri, *([entry.moved_from] if entry.moved_from else [])])
     except HaikuRAGError as error:
         return str(error)
+    if entry.uri not in looks:
+        return "it cannot be told whether it is there; look at its folder's permissions"
+    now = looks[entry.uri]
     if entry.change == "gone":
         if now is not None:
             return "it is there again"
@@ -129,14 +136,30 @@ async def _want_one(entry: Entry, opened: Rooms) -> str | None:
         return "it is not there any more"
     if now.mark != entry.mark:
         return "it has changed since the plan was made"
+    if entry.moved_from is not None:
+        left = entry.moved_from in looks and looks[entry.moved_from] is None
+        return await _move(entry.moved_from, now, source, items, left=left)
     return await _observe(entry, now, items)
 
 
+async def _move(
+    before: str, now: Observation, source: Source, items: Items, *, left: bool
+) -> str | None:
+    """Have a document moved that is known to be the very one; else say why not."""
+    known = list((await items.known_at(source.id, [before])).values())
+    same = left and (
+        not known  # a move that is under way already
+        or moves.by_identity([now], known, source.same_bytes)
+        or await moves.by_content(source, [now], known)
+    )
+    if not same:
+        return f"it is not what was at {display(before)}, or that is still there"
+    if not await items.moved(source.id, before, now):
+        return "it cannot be moved any more; make the plan again"
+    return None
+
+
 async def _observe(entry: Entry, now: Observation, items: Items) -> str | None:
-    if entry.change == "moved" and entry.moved_from is not None:
-        if not await items.moved(entry.source, entry.moved_from, now):
-            return "it cannot be moved any more; make the plan again"
-        return None
     if entry.change == "outdated":
         await items.retry(entry.source, entry.uri)
     await items.observe(entry.source, [now], live=False)
@@ -156,10 +179,10 @@ async def _nothing_left(entry: Entry, items: Items) -> str | None:
 class PlannedItems:
     """The items database as a worker sees it that may touch nothing but a plan's items."""
 
-    def __init__(self, items: Items, uris: Sequence[str]) -> None:
+    def __init__(self, items: Items, planned: Sequence[tuple[str, str]]) -> None:
         self._items = items
-        #: URIs that are not done yet, in the plan's order.
-        self.left = dict.fromkeys(uris)
+        #: Source and URI of what is not done yet, in the plan's order.
+        self.left = dict.fromkeys(planned)
 
     async def claim(
         self,
@@ -170,14 +193,23 @@ class PlannedItems:
         removals: bool = False,
     ) -> list[Claim]:
         """As `Items.claim`, of planned items."""
-        window = list(self.left)[:WINDOW]
-        return await self._items.claim(limit, sources, slow=slow, among=window, removals=removals)
+        windows: dict[str, list[str]] = {}
+        for source_id, uri in islice(self.left, WINDOW):
+            windows.setdefault(source_id, []).append(uri)
+        for source_id, window in windows.items():
+            only = {source_id}.intersection([source_id] if sources is None else sources)
+            claims = await self._items.claim(
+                limit, only, slow=slow, among=window, removals=removals
+            )
+            if claims:
+                return claims
+        return []
 
     async def finish(self, claim: Claim, result: Result) -> State:
         """As `Items.finish`."""
         state = await self._items.finish(claim, result)
         if state not in OPEN or (state == State.GONE and isinstance(result, Removed)):
-            self.left.pop(claim.uri, None)
+            self.left.pop((claim.source_id, claim.uri), None)
         return state
 
     async def renew(self, claims: Sequence[Claim]) -> list[bool]:

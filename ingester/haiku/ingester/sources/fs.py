@@ -135,13 +135,15 @@ class FolderSource:
         )
 
     def _relative(self, uri: str) -> str | None:
-        """The path below the root that a URI names, or None for a URI of somewhere else."""
-        if not uri.startswith(self._tree):
+        """The path below the root that a URI names, or None for a URI of somewhere else.
+
+        And for another spelling of a file's URI, which would be a second document.
+        """
+        if not uri.startswith(self._tree) or "%00" in uri:
             return None
         path = str(uri_to_path(uri))
         relative = path[len(self._root.rstrip("/")) + 1 :]
-        parts = relative.split("/")
-        return None if not relative or ".." in parts or "." in parts else relative
+        return relative if relative and path_to_uri(path) == uri else None
 
     def _path(self, relative: str) -> str:
         return f"{self._root.rstrip('/')}/{relative}"
