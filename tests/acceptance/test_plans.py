@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,11 @@ def test_every_kind_of_change_is_planned_and_what_moved_on_is_left_out(site: Sit
 
 def test_a_plan_that_does_not_fit_is_refused(site: Site) -> None:
     site.write("a.md", "A note.\n")
-    planned(site)
     file = site.root / "plan.json"
+    said = site.run("run-batch", "--dry-run", "--plan", str(file)).stderr
+    (doing,) = [line.partition("do it with: ")[2] for line in said.splitlines() if "do it" in line]
+    assert shlex.split(doing)[:4] == ["haiku-ingester", "run-batch", "--plan", str(file)]
+    assert {"--config", "--db"} & set(shlex.split(doing))
     good = json.loads(file.read_text())
     for change, message in [
         ({"database": "/elsewhere.lancedb"}, "not for"),
@@ -134,7 +138,7 @@ def test_a_plan_that_does_not_fit_is_refused(site: Site) -> None:
     ]:
         file.write_text(json.dumps({**good, **change}))
         done = site.run("run-batch", "--plan", str(file))
-        assert done.returncode == 1, done.stderr
+        assert done.returncode == 2, done.stderr
         assert message in done.stderr
     file.write_text("{")
     assert "no plan of version 1" in site.run("run-batch", "--plan", str(file)).stderr

@@ -86,7 +86,7 @@ async def test_a_newer_schema_is_refused_with_the_way_out(tmp_path: Path):
     await items.close()
     with sqlite3.connect(tmp_path / "items.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(ItemsUnavailable, match="newer haiku-ingester"):
+    with pytest.raises(ItemsUnavailable, match=r"newer haiku-ingester.*may be deleted"):
         await opened(url(tmp_path))
 
 
@@ -146,3 +146,10 @@ def test_switching_to_the_log_waits_for_another_that_does(tmp_path: Path) -> Non
     mine = sqlite3.connect(file, timeout=0.0)
     _use_wal(mine.cursor())
     assert mine.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_file_that_is_no_database_may_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "items.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(ItemsUnavailable, match=r"file is not a database; .* may be deleted") as one:
+        await Items.open(f"sqlite:///{tmp_path}/items.sqlite", "one", WorkConfig())
+    assert "learnt again" in str(one.value)

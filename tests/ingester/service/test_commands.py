@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import time
 from collections.abc import Callable, Coroutine
 from datetime import datetime
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from haiku.ingester.cli import app
+from haiku.ingester.cli import app, opening, output
 from haiku.ingester.config import WorkConfig
 from haiku.ingester.items import Failed, Indexed, Observation, RequestKind
 from haiku.ingester.items.instance import Instance
@@ -142,6 +143,88 @@ def test_items_are_listed_filtered_and_cut(filled: Place) -> None:
     assert filled.json("items", "--source", "more") == []
     assert len(filled.json("items", "--limit", str(10**30))) == 3
     assert filled.json("items", "--offset", str(10**30)) == []
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_that_there_are_more_items_is_said(filled: Place, more: list[str]) -> None:
+    cut = filled.run("items", "--limit", "2", *more)
+    assert cut.stderr == "2 of 3 items; more with --limit and --offset\n"
+    for all_of_them in (["--limit", "3"], ["--state", "failed"], ["--source", "more"]):
+        assert filled.run("items", *all_of_them, *more).stderr == ""
+    assert filled.run("failed", "list", *more).stderr == ""
+    filled.items(lambda items: items.observe("more", [Observation("file:///x", "m")], live=False))
+    (claim,) = [c for c in filled.items(lambda i: i.claim(9)) if c.source_id == "more"]
+    failed = Failed(code="corrupt", reason="no", stage="convert")
+    filled.items(lambda items: items.finish(claim, failed))
+    cut = filled.run("failed", "list", "--limit", "1", *more)
+    assert cut.stderr == "1 of 2 failed items; more with --limit\n"
+
+
+def test_a_source_that_all_share_is_left_out_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [["docs", "/a/b.md"], ["docs", "/c/d.md"]]
+    output.table(["source", "path"], rows)
+    assert capsys.readouterr().out == "source\tpath\ndocs\t/a/b.md\ndocs\t/c/d.md\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    output.table(["source", "path"], rows)
+    alike = capsys.readouterr().out
+    output.table(["source", "path"], [*rows, ["more", "/e"]])
+    unlike = capsys.readouterr().out
+    assert "docs" not in alike
+    assert "source" not in alike
+    assert "/c/d.md" in alike
+    assert unlike.count("docs") == 2
+    output.table(["source", "path"], [])
+    assert "source" in capsys.readouterr().out
+
+
+def test_commands_are_printed_as_they_can_be_pasted() -> None:
+    config, folders = Path("my config.yaml"), [Path("/a b"), Path("/c")]
+    text = opening.command("run-batch", "--plan", "a$b", config=config, db="d b", folders=folders)
+    first, rest = shlex.split(text)[:6], shlex.split(text)[6:]
+    assert first == ["haiku-ingester", "run-batch", "--plan", "a$b", "--config", "my config.yaml"]
+    assert rest == ["--db", "d b", "--folder", "/a b", "--folder", "/c"]
+    assert opening.command("status", config=None, db=None) == "haiku-ingester status"
+
+
+def test_a_held_source_is_shown_with_commands_for_it(filled: Place) -> None:
+    filled.items(lambda items: items.note_restores(["docs"], 0))
+    filled.items(lambda items: items.note_restores(["docs"], 1))
+    shown = filled.run("status").stdout
+    assert f"haiku-ingester source resync docs {shlex.join(filled.places)}" in shown
+    assert f"haiku-ingester source keep docs {shlex.join(filled.places)}" in shown
+
+
+@pytest.mark.parametrize("minutes", ["nan", "inf", "-inf", "0"])
+def test_a_soak_ends(minutes: str) -> None:
+    result = CliRunner().invoke(app, ["soak", "--minutes", minutes])
+    assert result.exit_code == 2
+    assert "--minutes" in result.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["items"], ["source", "keep"], ["failed"]])
+def test_help_has_a_short_name(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "-h"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+@pytest.mark.parametrize("kind", ["missing", "damaged"])
+def test_a_plan_that_cannot_be_read_is_wrong_usage(place: Place, kind: str) -> None:
+    file = place.docs.parent / "plan.json"
+    if kind == "damaged":
+        file.write_text("{")
+    result = place.run("run-batch", "--plan", str(file))
+    assert result.exit_code == 2
+    assert str(file) in result.stderr
+    assert "Errno" not in result.stderr
+
+
+def test_a_tag_that_cannot_be_named_so_is_wrong_usage(place: Place) -> None:
+    result = place.run("run-batch", "--tag", "5")
+    assert result.exit_code == 2
+    assert "it is read as a version" in result.stderr
 
 
 def test_an_unknown_state_is_refused_with_the_known_ones(filled: Place) -> None:

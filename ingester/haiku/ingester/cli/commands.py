@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 failed_app = typer.Typer(help="Items that could not be done.", no_args_is_help=True)
 source_app = typer.Typer(help="The places documents come from.", no_args_is_help=True)
@@ -52,6 +54,13 @@ SourceFilter = Annotated[
     typer.Option("--source", help="Only items of this source."),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Most items to list.")]
+
+
+def _finite(value: float) -> float:
+    """A number that ends: `nan` and `inf` pass every other check."""
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{value} minutes never end")
+    return value
 
 
 def _version(value: bool) -> None:
@@ -246,7 +255,10 @@ def soak(
         typer.Option("--seed", help="The same seed gives the same actions.", show_default=False),
     ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.01, help="How long, before the last settling.")
+        float,
+        typer.Option(
+            "--minutes", min=0.01, callback=_finite, help="How long, before the last settling."
+        ),
     ] = 5.0,
     files: Annotated[
         int, typer.Option("--files", min=1, help="Files in the simulated folder, about.")

@@ -12,7 +12,7 @@ from haiku.rag import uris
 from haiku.rag.exceptions import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from haiku.ingester.cli.opening import Opened
@@ -24,14 +24,21 @@ def status(config: Path | None, db: str | None, *, as_json: bool) -> None:
 
     async def work() -> int:
         async with opening.opened(config, db) as here:
-            found = {
+            found: dict[str, Any] = {
                 "database": here.places.database,
                 "items_database": redact(here.places.items_url),
                 "daemons": instance.running(here.places.state),
                 "sources": await _sources(here),
                 "schedules": await scheduled.listed(here),
             }
-        output.print_json(found) if as_json else _print_status(found)
+        if as_json:
+            output.print_json(found)
+            return opening.OK
+        _print_status(found)
+        for each in found["sources"]:
+            if each["held_since"]:
+                output.line(_held(each, config, db))
+        scheduled.show(found["schedules"])
         return opening.OK
 
     opening.run(work())
@@ -54,14 +61,18 @@ def _print_status(found: dict[str, Any]) -> None:
             for source in found["sources"]
         ),
     )
-    for source in found["sources"]:
-        if source["held_since"]:
-            output.line(
-                f"{source['id']} is held since the database was restored, "
-                f"{output.ago(source['held_since'])}: haiku-ingester source resync "
-                f"{source['id']}, or keep {source['id']}"
-            )
-    scheduled.show(found["schedules"])
+
+
+def _held(source: dict[str, Any], config: Path | None, db: str | None) -> str:
+    resync, keep = (
+        opening.command("source", word, source["id"], config=config, db=db)
+        for word in ("resync", "keep")
+    )
+    return (
+        f"{source['id']} is held since the database was restored, "
+        f"{output.ago(source['held_since'])}. The source is right: {resync}; the restored state "
+        f"is: {keep}"
+    )
 
 
 def sources(config: Path | None, db: str | None, *, as_json: bool) -> None:
@@ -134,11 +145,15 @@ def items(
     async def work() -> int:
         async with opening.opened(config, db) as here:
             await here.check_filter(source)
-            found = await here.items.list(source, _state(state), limit=limit, offset=offset)
+            wanted = _state(state)
+            found = await here.items.list(source, wanted, limit=limit, offset=offset)
+            total = _number(await here.items.counts(), source, wanted)
         if as_json:
             output.print_json([describe(item) for item in found])
         else:
             _print_items(found)
+        if total > len(found):
+            output.note(f"{len(found)} of {total} items; more with --limit and --offset")
         return opening.OK
 
     opening.run(work())
@@ -153,13 +168,29 @@ def failed(
         async with opening.opened(config, db) as here:
             await here.check_filter(source)
             found = await here.items.failed(source, limit=limit)
+            total = _number(await here.items.counts(), source, State.FAILED)
         if as_json:
             output.print_json([describe(item) for item in found])
         else:
             print_failed(found)
+        if total > len(found):
+            output.note(f"{len(found)} of {total} failed items; more with --limit")
         return opening.OK
 
     opening.run(work())
+
+
+def _number(
+    counts: Mapping[str, Mapping[State, int]], source: str | None, state: State | None
+) -> int:
+    """Items of a source, or of all, in a state, or in any."""
+    return sum(
+        number
+        for name, states in counts.items()
+        if source in (None, name)
+        for each, number in states.items()
+        if state in (None, each)
+    )
 
 
 def print_failed(found: Sequence[Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from haiku.rag.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Sequence
     from pathlib import Path
 
     from haiku.ingester.config import DaemonConfig
@@ -59,6 +60,13 @@ def run(work: Coroutine[Any, Any, int]) -> None:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     raise typer.Exit(code)
+
+
+def command(*words: str, config: Path | None, db: str | None, folders: Sequence[Path] = ()) -> str:
+    """A command for the same places, as it can be pasted into a shell."""
+    given = [("--config", config), ("--db", db), *(("--folder", folder) for folder in folders)]
+    options = [text for name, value in given if value is not None for text in (name, str(value))]
+    return shlex.join(["haiku-ingester", *words, *options])
 
 
 def fail(message: str, code: int) -> None:

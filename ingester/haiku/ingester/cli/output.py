@@ -22,7 +22,8 @@ def print_json(value: Any) -> None:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Rows under their columns: aligned on a terminal, tab-separated otherwise.
 
-    On a terminal a `path` that does not fit loses its front, which all rows share.
+    On a terminal a `path` that does not fit loses its front, which all rows share; beside it a
+    `source` that all rows share is left out.
     """
     cells = [[_cell(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
@@ -35,6 +36,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     from rich.text import Text
 
     if "path" in columns:
+        columns, cells = _without_shared(columns, cells, "source")
         _shorten(cells, columns, columns.index("path"), Console().width)
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
@@ -42,6 +44,19 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for row in cells:
         drawn.add_row(*(Text(cell) for cell in row))
     Console().print(drawn)
+
+
+def _without_shared(
+    columns: Sequence[str], cells: list[list[str]], name: str
+) -> tuple[Sequence[str], list[list[str]]]:
+    """Without the column `name`, when it is there and all rows have the same in it."""
+    if name not in columns:
+        return columns, cells
+    at = columns.index(name)
+    if len({row[at] for row in cells}) != 1:
+        return columns, cells
+    first, *others = ([*row[:at], *row[at + 1 :]] for row in [list(columns), *cells])
+    return first, others
 
 
 def _shorten(cells: list[list[str]], columns: Sequence[str], at: int, width: int) -> None:

@@ -48,7 +48,11 @@ def command(
             made = await make_plan(config, places)
             if plan is not None:
                 write_plan(made, plan)
-            output.print_json(made.model_dump(mode="json")) if as_json else _print_plan(made, plan)
+            output.print_json(made.model_dump(mode="json")) if as_json else _print_plan(made)
+            if plan is not None and not as_json:
+                words = ("run-batch", "--plan", str(plan))
+                replaying = opening.command(*words, config=config_file, db=db, folders=folders)
+                output.note(f"written to {plan}; do it with: {replaying}")
             return opening.FAILED if made.problems else opening.OK
         assert plan is not None
         stop = Stop()
@@ -60,7 +64,7 @@ def command(
     opening.run(work())
 
 
-def _print_plan(plan: Plan, file: Path | None) -> None:
+def _print_plan(plan: Plan) -> None:
     shown = plan.entries[:SHOWN]
     if shown:
         output.table(
@@ -84,8 +88,6 @@ def _print_plan(plan: Plan, file: Path | None) -> None:
         output.note(f"{source}: {problem}")
     counts = ", ".join(f"{number:,} {change}" for change, number in plan.counts.items())
     output.note(f"{counts}; {_cost(plan.cost)}" if counts else "nothing would change")
-    if file is not None:
-        output.note(f"written to {file}; do it with `haiku-ingester run-batch --plan {file}`")
 
 
 def _cost(cost: Cost) -> str:

@@ -34,6 +34,13 @@ T = TypeVar("T")
 
 #: Seconds between tries to switch a SQLite file to its write-ahead log.
 WAL_PAUSES = (0.01, 0.02, 0.03) + (0.04,) * 50
+#: What SQLite says of a file that is damaged or no database.
+_BROKEN = ("file is not a database", "database disk image is malformed")
+#: What to do about a file that cannot be used.
+LOSABLE = (
+    "the file, and its -wal and -shm, may be deleted: no document is lost, and the items are "
+    "learnt again from the documents' database and the sources"
+)
 BUSY_TIMEOUT = 30.0  # seconds that a write waits for another process's
 
 
@@ -117,7 +124,9 @@ class Database:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: DBAPIError) -> ItemsUnavailable:
-        return ItemsUnavailable(f"items database {self.name}: {error.orig}")
+        broken = str(error.orig) in _BROKEN
+        advice = f"; {LOSABLE}" if broken else ""
+        return ItemsUnavailable(f"items database {self.name}: {error.orig}{advice}")
 
 
 def _parse(url: str) -> URL:
@@ -223,5 +232,5 @@ async def _migrate(connection: AsyncConnection) -> None:
     except CommandError as error:
         raise ItemsUnavailable(
             f"the items database was written by a newer haiku-ingester ({error}); use that "
-            "version, or move the file away: it is rebuilt from the database without work"
+            f"version, or: {LOSABLE}"
         ) from error
