@@ -26,6 +26,7 @@ SEARCHES = (
     "battery module warranty claim number",
 )
 PATIENCE = 180.0  # seconds for each wait
+QUIET = 4.0  # seconds without a word while files are indexed
 
 
 def main() -> int:
@@ -33,12 +34,17 @@ def main() -> int:
     shutil.rmtree(DEMO, ignore_errors=True)
     shutil.copytree(ROOT / "examples/documents", FOLDER)
     count = len(list(FOLDER.iterdir()))
+    say(
+        f"The daemon indexes {count} files, three searches find something in them, one file is "
+        "changed.\nThat takes about 40 seconds, on a slow or busy machine two minutes."
+    )
     say(f"1. The daemon watches {rel(FOLDER)} ({count} files). Its log: {rel(LOG)}")
     daemon = start()
     try:
-        started = time.monotonic()
-        wait("all files are indexed", lambda: indexed(daemon) == count)
-        print(f"   {count} files indexed after {time.monotonic() - started:.1f} s\n")
+        print("\n   Files indexed:", flush=True)
+        progress = Progress(count)
+        wait("all files are indexed", lambda: progress.reached(indexed(daemon)))
+        print(flush=True)
         show("haiku-ingester", "items", "--db", str(DATABASE))
         say("2. Three searches, each in a process of its own, while the daemon runs")
         for query in SEARCHES:
@@ -51,6 +57,25 @@ def main() -> int:
     print(f"   exit status {code}\n")
     farewell()
     return code
+
+
+class Progress:
+    """Says how many files are indexed: when it is another number, and every few seconds."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._began = self._said_at = time.monotonic()
+        self._said = 0
+
+    def reached(self, done: int) -> bool:
+        """Whether all are."""
+        now = time.monotonic()
+        if done != self._said or now - self._said_at >= QUIET:
+            self._said, self._said_at = done, now
+            loading = "" if done else " (the daemon loads its converters first)"
+            seconds = now - self._began
+            print(f"   {seconds:3.0f} s: {done} of {self._count} files{loading}", flush=True)
+        return done == self._count
 
 
 def start() -> subprocess.Popen[bytes]:

@@ -105,8 +105,9 @@ def test_pictures_need_more_than_two_letters(stored):
 
 
 def test_a_zip_that_is_no_document_is_unsupported(stored, make_zip):
-    with pytest.raises(UnsupportedFormat):
-        kind(stored, make_zip({"a.txt": "x"}), "a.zip")
+    for name, error in (("a.zip", UnsupportedFormat), ("a.docx", DocumentCorrupt)):
+        with pytest.raises(error, match=f"{name} is a zip archive of no known document format"):
+            kind(stored, make_zip({"a.txt": "x"}), name)
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a.odt", "a.png"])

@@ -16,6 +16,8 @@ from haiku.rag.exceptions import DocumentCorrupt, DocumentEncrypted, SourceTooLa
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Of an archive with members, and of one without.
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 #: A member every archive of the format has → the format.

@@ -120,7 +120,7 @@ def _by_content(path: Path, head: bytes, tail: bytes, name: str, stated: str) ->
     if head.startswith(containers.OLE_MAGIC):
         ole = containers.ole_format(path, name)
         return None if ole == "ole" else _type(ole)
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+    if head.startswith(containers.ZIP_MAGIC):
         packed = containers.zip_format(path, name)
         return None if packed in (None, "xlsb") else _type(str(packed))
     text = as_text(head)
@@ -282,7 +282,8 @@ def _describe(head: bytes) -> str:
         return "nothing but zero bytes"
     if head.startswith(containers.OLE_MAGIC):
         return "a damaged or truncated OLE file, or one of an unknown program"
-
+    if head.startswith(containers.ZIP_MAGIC):
+        return "a zip archive of no known document format"
     try:
         matches = puremagic.magic_string(head)
     except (puremagic.PureError, ValueError):
