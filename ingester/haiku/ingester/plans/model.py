@@ -141,7 +141,8 @@ def read_plan(file: Path) -> Plan:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
+        what = first["msg"].removeprefix("Value error, ")
         raise PlanRefused(
-            f"{file} is no plan of version {VERSION}: {place}: {first['msg']}; make it again "
+            f"{file} is no plan of version {VERSION}: {place}: {what}; make it again "
             "with `haiku-ingester run-batch --dry-run --plan FILE`"
         ) from None

@@ -80,7 +80,8 @@ def describe_errors(error: ValidationError, origin: str, prefix: str = "") -> st
     for item in error.errors(include_url=False, include_input=False, include_context=False):
         key = prefix + ".".join(str(part) for part in item["loc"])
         unknown = item["type"] == "extra_forbidden"
-        lines.append(f"  {key}: {'unknown key' if unknown else item['msg']}")
+        what = "unknown key" if unknown else item["msg"].removeprefix("Value error, ")
+        lines.append(f"  {key}: {what}")
     return f"configuration from {origin} cannot be used:\n" + "\n".join(lines)
 
 
