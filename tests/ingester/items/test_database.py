@@ -9,6 +9,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 
 from haiku.ingester.config import WorkConfig
 from haiku.ingester.exceptions import ItemsUnavailable, NotKnown
@@ -153,3 +154,15 @@ async def test_a_file_that_is_no_database_may_be_deleted(tmp_path: Path) -> None
     with pytest.raises(ItemsUnavailable, match=r"file is not a database; .* may be deleted") as one:
         await Items.open(f"sqlite:///{tmp_path}/items.sqlite", "one", WorkConfig())
     assert "learnt again" in str(one.value)
+
+
+async def test_what_is_read_only_must_be_writable(tmp_path: Path) -> None:
+    items = await opened(url(tmp_path))
+
+    async def refused(_: object) -> None:
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        raise OperationalError("UPDATE", {}, error)
+
+    with pytest.raises(ItemsUnavailable, match="must be writable"):
+        await items._database.read(refused)
+    await items.close()

@@ -142,7 +142,7 @@ async def test_guard_and_confirm(tmp_path: Path) -> None:
 
 
 async def test_unreadable_part_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with make_world(tmp_path, run=False) as world:
         for name in ("shut/a", "shut/deep/b", "shutter", "open/c", "open/d"):
@@ -163,6 +163,8 @@ async def test_unreadable_part_loses_nothing(
         assert [unread.reason for unread in report.incomplete] == ["Permission denied"]
         assert await world.names() == {"shut/a", "shut/deep/b", "shutter", "open/d"}
         assert "shut/ cannot be read" in world.sync.health().reasons[0]
+        await world.sync.run_once()
+        assert caplog.text.count("shut/ cannot be read") == 1
         record = (await world.items.sources())["docs"]
         monkeypatch.undo()
         shutil.rmtree(world.path("shut"))

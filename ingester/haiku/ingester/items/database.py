@@ -34,13 +34,18 @@ T = TypeVar("T")
 
 #: Seconds between tries to switch a SQLite file to its write-ahead log.
 WAL_PAUSES = (0.01, 0.02, 0.03) + (0.04,) * 50
-#: What SQLite says of a file that is damaged or no database.
-_BROKEN = ("file is not a database", "database disk image is malformed")
 #: What to do about a file that cannot be used.
 LOSABLE = (
     "the file, and its -wal and -shm, may be deleted: no document is lost, and the items are "
     "learnt again from the documents' database and the sources"
 )
+#: What SQLite says → what to do.
+_ADVICE = {
+    "file is not a database": LOSABLE,
+    "database disk image is malformed": LOSABLE,
+    "readonly database": "its file and folder must be writable for the user that runs this, also "
+    "to look at it",
+}
 BUSY_TIMEOUT = 30.0  # seconds that a write waits for another process's
 
 
@@ -124,8 +129,7 @@ class Database:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: DBAPIError) -> ItemsUnavailable:
-        broken = str(error.orig) in _BROKEN
-        advice = f"; {LOSABLE}" if broken else ""
+        advice = next((f"; {a}" for said, a in _ADVICE.items() if said in str(error.orig)), "")
         return ItemsUnavailable(f"items database {self.name}: {error.orig}{advice}")
 
 

@@ -24,7 +24,7 @@ from haiku.rag.exceptions import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from haiku.ingester.sources.protocol import Source, Watch
+    from haiku.ingester.sources.protocol import Source, Unread, Watch
     from haiku.ingester.sync.model import Ledger
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class SourceSync:
         if self._watch_problem:
             yield self._watch_problem
         for unread in [*(self._report.incomplete if self._report else ()), *self._live.unread]:
-            yield f"{unread.tree} cannot be read ({unread.reason}); nothing is removed there"
+            yield _told(unread)
 
     # --- sweeps -------------------------------------------------------------------------------
 
@@ -154,6 +154,9 @@ class SourceSync:
             self._log.info("the source is back")
         self._problem, self._missing = None, False
         first = self._report is None
+        for unread in report.incomplete:  # once, not with every sweep
+            if self._report is None or unread not in self._report.incomplete:
+                self._log.warning("%s", _told(unread))
         self._report, self._reported_at = report, datetime.now(UTC)
         news = report.new + report.changed + report.moved + report.gone
         self._log.log(
@@ -283,3 +286,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         pass
+
+
+def _told(unread: Unread) -> str:
+    return f"{unread.tree} cannot be read ({unread.reason}); nothing is removed there"
