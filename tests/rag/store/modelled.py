@@ -42,11 +42,20 @@ class World:
 
     def after(self, changes: Sequence[Change], *, whole: bool) -> tuple[dict[str, Doc], list[str]]:
         """The documents after a group, and what becomes of each of its changes."""
+        work, results = self._applied(changes, whole)
+        return work.docs, results
+
+    def untouched_by(self, changes: Sequence[Change], *, whole: bool) -> list[str] | None:
+        """What becomes of changes that write nothing at all; None when they write."""
+        work, results = self._applied(changes, whole)
+        return results if work.versions == self.versions else None
+
+    def _applied(self, changes: Sequence[Change], whole: bool) -> tuple["World", list[str]]:
         work = World(docs=dict(self.docs), versions=dict(self.versions))
         results = [work._apply(change) for change in changes]
         if whole and set(results) - {"done"}:
-            return self.docs, ["dropped" if r == "done" else r for r in results]
-        return work.docs, results
+            return self, ["dropped" if result == "done" else result for result in results]
+        return work, results
 
     def _apply(self, change: Change) -> str:
         here = self.docs.get(change.uri)

@@ -120,6 +120,8 @@ class Commit(Operation):
     changes: list[Change]
     whole: bool = False
     results: list[str] = field(default_factory=list, init=False)
+    #: What it will say of changes that wrote nothing to the rows it saw when it was frozen.
+    idle: list[str] | None = field(default=None, init=False)
 
     def begin(self, store: Store) -> Coroutine[Any, Any, Any]:
         return store.commit(self.changes, whole=self.whole)
@@ -127,16 +129,21 @@ class Commit(Operation):
     def halted(self, machine: Machine, steps: list[str]) -> None:
         if steps[-1] == "merged":
             self.apply(machine)
+        elif steps[-1] != "read":
+            self.idle = machine.world.untouched_by(self.changes, whole=self.whole)
 
     def apply(self, machine: Machine) -> None:
         self.landed = True
         machine.world.docs, self.results = machine.world.after(self.changes, whole=self.whole)
 
     def ended(self, machine: Machine, result: list[Outcome]) -> None:
+        results = [outcome.result for outcome in result]
+        if self.woken and results == self.idle:
+            return  # it had looked before it was frozen, and had nothing to write
         landed_before = self.landed
         if not self.landed:
             self.apply(machine)
-        assert [outcome.result for outcome in result] == self.results
+        assert results == self.results
         if not landed_before:
             machine.told = [o for o in result if o.result == "done" and o.row is not None]
 
