@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import disk, measures, scale
+from tests.bench import disk, large, measures, scale
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--tiny", type=int, default=10_000, help="tiny files at once")
     parser.add_argument("--unchanged", type=int, default=100_000, help="files of a sweep")
     parser.add_argument("--chunks", type=int, default=100_000, help="chunks to search")
+    parser.add_argument("--large", type=int, default=1_000_000, help="chunks of a large database")
     options = parser.parse_args()
     runs = {
         "commands": lambda base: measures.commands(base, options.repeats),
@@ -38,6 +39,7 @@ def main() -> None:
         "sweep": lambda base: scale.sweep(base, options.unchanged),
         "idle": lambda base: scale.idle(base, 60.0),
         "search": lambda base: scale.search(base, options.chunks),
+        "large": lambda base: large.large(base, options.large),
         "throughput": lambda base: measures.throughput(base, options.files, options.rounds),
     }
     table = Table("what", "measured", "target", "note", title=measures.machine())
