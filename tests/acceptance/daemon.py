@@ -100,7 +100,8 @@ class Site:
     def environment(self) -> dict[str, str]:
         """A user's environment without anything of this one's that could matter."""
         keep = {k: v for k, v in os.environ.items() if not k.startswith("HAIKU_RAG")}
-        return {**keep, "HOME": str(self.root), "XDG_CONFIG_HOME": str(self.root / "xdg")}
+        own = {"HOME": str(self.root), "XDG_CONFIG_HOME": str(self.root / "xdg")}
+        return {**keep, **own, "PYTHONFAULTHANDLER": "1"}
 
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Daemon:
         """Start `haiku-ingester serve` here."""
@@ -257,8 +258,13 @@ class Daemon:
         self.process.send_signal(number)
 
     def wait(self, timeout: float = PATIENCE) -> int:
-        """Its exit code, when it has ended."""
-        code = self.process.wait(timeout)
+        """Its exit code, when it has ended; one that does not end is made to say what it does."""
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            self.signal(signal.SIGABRT)  # the stacks of all threads go to its log
+            self._reader.join(5)
+            raise AssertionError(f"{error}\n{self.messages()[-20_000:]}") from None
         self._reader.join(5)
         return code
 

@@ -80,4 +80,4 @@ def test_a_run_that_succeeds_is_tagged(site: Site) -> None:
     assert again.returncode == 1
     assert "a tag v1 already" in again.stderr
     assert len(site.documents()) == 1  # nothing was done
-    assert site.run("run-batch", "--tag", "no good").returncode == 1
+    assert site.run("run-batch", "--tag", "no good").returncode == 2

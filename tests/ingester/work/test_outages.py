@@ -104,7 +104,7 @@ def test_an_outage_ends_when_somebody_is_served(outages):
 
 async def test_an_outage_costs_no_item_an_attempt(bench):
     """Down for far more calls than any item has attempts."""
-    bench.embedding.errors = [EmbedderUnavailable("503") for _ in range(12)]
+    bench.embedding.errors = [EmbedderUnavailable("503") for _ in range(9)]
     for number in range(6):
         await bench.write(f"mem:/{number}", f"text {number}")
     await bench.drain(bench.worker(concurrency=3))

@@ -164,6 +164,14 @@ async def test_a_hit_inside_what_another_already_shows_is_not_shown_again() -> N
     assert found.score == 0.5
 
 
+async def test_a_hit_that_cannot_be_found_again_is_not_shown_twice() -> None:
+    headings = [item(n, f"w{n}" * 40, label="section_header", level=1) for n in (0, 1)]
+    both = "\n".join(heading.text for heading in headings)
+    hits = [result(both, 0, 1, score=s, chunk_id=c) for s, c in ((0.5, "a"), (0.4, "b"))]
+    (found,) = await expand(headings, *hits, cap=150)
+    assert (found.chunk_id, found.content) == ("a", both[:150])
+
+
 # --- properties -------------------------------------------------------------------------------
 
 

@@ -88,7 +88,12 @@ def expand_document(
     layout = Layout(items, keep=refs)
     done: list[tuple[int, SearchResult]] = []
     passages: list[_Passage] = []
+    seen: set[tuple[str, ...]] = set()
     for rank, result in hits:
+        # Two chunks of one text, where a document repeats itself: the better one stands for both.
+        if (key := (result.content, *result.doc_item_refs)) in seen:
+            continue
+        seen.add(key)
         places = [layout.index[ref] for ref in result.doc_item_refs if ref in layout.index]
         if not places:
             done.append((rank, result))
