@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import faulthandler
 import logging
 import os
 import threading
@@ -29,6 +31,8 @@ log = logging.getLogger("haiku.ingester")
 
 #: Seconds that a thread stuck in the system (a share that hangs) may delay the end.
 LAST_RESORT = 10.0
+#: Seconds beyond `shutdown_grace` after which a stop that does not end is ended.
+STOP_SLACK = 60.0
 
 
 def serve_command(config_file: Path | None, db: str | None, folders: Sequence[Path]) -> None:
@@ -37,9 +41,11 @@ def serve_command(config_file: Path | None, db: str | None, folders: Sequence[Pa
     async def work() -> int:
         config = configure(config_file, folders)
         stop = Stop()
+        watching = asyncio.create_task(_bound(stop, config.ingester.shutdown_grace))
         with stop.on_signals():
             code = await _serve(Daemon(config, find_places(config, db), stop))
-        _end_even_if_stuck(code)
+        watching.cancel()
+        _end_even_if_stuck(code, LAST_RESORT)
         return code
 
     opening.run(work())
@@ -55,14 +61,24 @@ async def _serve(daemon: Daemon) -> int:
     return opening.OK
 
 
-def _end_even_if_stuck(code: int) -> None:
-    """End the process although a thread hangs in a system call; nothing is lost by it."""
+async def _bound(stop: Stop, grace: float) -> None:
+    """See to it that a stop ends: what is promised to who stops the process must not hang on us."""
+    await stop.requested.wait()
+    _end_even_if_stuck(opening.FAILED, grace + STOP_SLACK)
+
+
+def _end_even_if_stuck(code: int, after: float) -> None:
+    """End the process after so many seconds although a thread hangs; nothing is lost by it.
+
+    What every thread was at goes to standard error.
+    """
 
     def end() -> None:
-        log.warning("ended although a read or write of the system has not returned")
+        log.critical("ended by force: stopping had not ended after %g s", after)
+        faulthandler.dump_traceback(all_threads=True)
         os._exit(code)
 
-    timer = threading.Timer(LAST_RESORT, end)
+    timer = threading.Timer(after, end)
     timer.daemon = True
     timer.start()
 

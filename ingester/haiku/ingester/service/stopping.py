@@ -37,7 +37,8 @@ class Stop:
     async def sleep(self, seconds: float) -> bool:
         """Wait so long, or until a stop is requested. True when it was."""
         try:
-            await asyncio.wait_for(self.requested.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.requested.wait()
         except TimeoutError:
             return False
         return True

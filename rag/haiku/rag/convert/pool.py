@@ -11,8 +11,10 @@ ended while a worker is free, or soon will be.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import pickle
+import threading
 from concurrent.futures import process as futures_process
 from dataclasses import dataclass
 from functools import partial
@@ -39,10 +41,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 #: Seconds between looks at a busy worker's memory.
 WATCH_INTERVAL = 0.2
 #: Seconds a fresh worker may take before it accepts its first call.
 START_TIMEOUT = 120.0
+#: Seconds that the threads of a worker's pool get to end.
+JOIN_TIMEOUT = 10.0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -338,7 +344,7 @@ class WorkerPool:
         pool, slot.pool, slot.calls = slot.pool, None, 0
         if pool is not None:
             pool.stop()
-            pool.join()
+            _join(pool)
         slot.process = None
 
     def _stop_all(self) -> None:
@@ -351,6 +357,19 @@ class WorkerPool:
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:
     """Run in a thread to its end; a cancellation meanwhile waits for that end."""
     return await finish(asyncio.to_thread(function, *args))
+
+
+def _join(pool: pebble.ProcessPool) -> None:
+    """Wait for the end of a pool's threads, but not for ever.
+
+    One that reads an answer whose process was killed while it wrote waits for a rest that does not
+    come. Nothing is lost with it: it is a daemon thread, and its pool is not used any more.
+    """
+    joining = threading.Thread(target=pool.join, name="end-workers", daemon=True)
+    joining.start()
+    joining.join(JOIN_TIMEOUT)
+    if joining.is_alive():
+        log.warning("the threads of a conversion worker have not ended after %g s", JOIN_TIMEOUT)
 
 
 def _kill(slot: _Slot, why: Literal["memory", "yield"]) -> None:

@@ -420,6 +420,7 @@ class Store:
 async def _happens(event: asyncio.Event, within: float | None) -> None:
     """Wait for an event, for as many seconds at most."""
     try:
-        await asyncio.wait_for(event.wait(), within)
+        async with asyncio.timeout(within):
+            await event.wait()
     except TimeoutError:
         return

@@ -138,7 +138,8 @@ class GroupCommitter:
         if left <= 0:
             return None
         try:
-            return await asyncio.wait_for(self._queue.get(), left)
+            async with asyncio.timeout(left):
+                return await self._queue.get()
         except TimeoutError:
             return None
 
