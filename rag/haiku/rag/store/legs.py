@@ -4,7 +4,7 @@ Dead rows stay in `chunks` until they are collected. Replaced revisions are excl
 they are few (by the full-text leg when it meets any). Whatever else is dead (appended and not
 committed, left by a crash) is dropped by a look-up of the hits' revisions, and more is fetched
 until the limit is reached or nothing is left. The results are those of a prefilter in any case.
-A leg tells ids; what the best of both legs hold is read at the end (`hits`), for reading a hundred
+A leg tells ids; what the best of both legs hold is read at the end, for reading a hundred
 chunks with their documents costs as much as finding them. Blocking: run in the store's threads.
 """
 
@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from haiku.rag.store import reading, revisions, schema, sql
-from haiku.rag.store.info import Found, Hit
+from haiku.rag.store.info import Found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from haiku.rag.store.changes import Row
     from haiku.rag.store.finding import Finder
+    from haiku.rag.store.info import StoredChunk
     from haiku.rag.store.tables import View
 
     #: Fetches the best `k` chunks under a filter: id, revision and a score column, best first.
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 MAX_EXCLUDED = 2000
 #: Revisions matching a filter that are listed up front at most; beyond, hits are checked.
 MAX_INCLUDED = 2000
+#: Revisions that are remembered to be live at most: some 5 MB.
+MAX_REMEMBERED = 50_000
 #: Times the limit that the full-text leg fetches first without any filter. A filter makes a
 #: full-text search several times slower, a vector search hardly; most queries meet no dead rows.
 PROBE = 3
@@ -74,21 +78,21 @@ def text(view: View, query: str, limit: int, where: str | None) -> list[Found]:
     return _live(view, fetch, limit, where, _bm25, probe=True)
 
 
-def hits(view: View, found: Sequence[Found]) -> list[Hit]:
-    """The chunks that were found with their documents, in the same order."""
-    chunks = {
-        (row["id"], row["revision"]): revisions.load_chunk(row)
+def chunks_of(view: View, found: Sequence[Found]) -> dict[tuple[str, str], StoredChunk]:
+    """(Chunk id, revision) → the chunk, of what was found; perhaps of other revisions as well."""
+    table, columns = view.datasets[schema.CHUNKS], list(revisions.CHUNK_COLUMNS)
+    rows = [
+        row
         for part in sql.parts([one.chunk_id for one in found])
-        for row in view.datasets[schema.CHUNKS]
-        .to_table(columns=list(revisions.CHUNK_COLUMNS), filter=sql.within("id", part))
-        .to_pylist()
-    }
-    wanted = sorted({one.revision for one in found})
-    rows = {row.revision: row for row in reading.rows_in(view.meta, "revision", wanted)}
-    return [
-        Hit(chunk=chunks[one.chunk_id, one.revision], row=rows[one.revision], score=one.score)
-        for one in found
+        for row in table.to_table(columns=columns, filter=sql.within("id", part)).to_pylist()
     ]
+    return {(row["id"], row["revision"]): revisions.load_chunk(row) for row in rows}
+
+
+def rows_of(view: View, found: Sequence[Found]) -> dict[str, Row]:
+    """Revision → the document, of what was found."""
+    wanted = sorted({one.revision for one in found})
+    return {row.revision: row for row in reading.rows_in(view.meta, "revision", wanted)}
 
 
 def _live(
@@ -146,13 +150,25 @@ def _keep_live(
     where: str | None,
     score: Callable[[dict[str, Any]], float],
 ) -> list[Found]:
-    wanted = sorted({row["revision"] for row in found})
-    live = reading.live_revisions(view.meta, wanted, where)
+    live = _live_among(view, {row["revision"] for row in found}, where)
     return [
         Found(chunk_id=row["id"], revision=row["revision"], score=value)
         for row, value in ((row, score(row)) for row in found)
         if row["revision"] in live and not math.isnan(value)
     ]
+
+
+def _live_among(view: View, named: set[str], where: str | None) -> set[str]:
+    """Those of the revisions that are live, and that `where` admits."""
+    if where is not None:
+        return reading.live_revisions(view.meta, sorted(named), where)
+    live = named & view.live
+    if unknown := named - live:
+        fresh = reading.live_revisions(view.meta, sorted(unknown), None)
+        if len(view.live) < MAX_REMEMBERED:
+            view.live.update(fresh)
+        live |= fresh
+    return live
 
 
 def _similarity(row: dict[str, Any]) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from haiku.rag.exceptions import IdentityMismatch, SnapshotExpired, StoreError
 from haiku.rag.store import legs, reading, schema, sql
+from haiku.rag.store.info import Hit
 from haiku.rag.store.tables import LOSSES, is_lost
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from haiku.rag.records import EmbeddingIdentity, NewItem
     from haiku.rag.store.changes import Row
-    from haiku.rag.store.info import Found, Hit, StoredChunk
+    from haiku.rag.store.info import Found, StoredChunk
     from haiku.rag.store.records import Record
     from haiku.rag.store.tables import View
     from haiku.rag.store.threads import Threads
@@ -175,4 +177,12 @@ class Snapshot:
 
     async def hits(self, found: Sequence[Found]) -> list[Hit]:
         """What this snapshot's searches found, with chunks and documents, in the same order."""
-        return await self._run(legs.hits, self._view, found) if found else []
+        if not found:
+            return []
+        chunks, rows = await asyncio.gather(
+            self._run(legs.chunks_of, self._view, found), self._run(legs.rows_of, self._view, found)
+        )
+        return [
+            Hit(chunk=chunks[one.chunk_id, one.revision], row=rows[one.revision], score=one.score)
+            for one in found
+        ]

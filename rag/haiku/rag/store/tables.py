@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +157,8 @@ class View:
     datasets: Mapping[str, Any]
     #: `clock()` before the version of `document_meta` was taken.
     taken_at: float
+    #: Revisions that searches have found to be live here, for those that come after.
+    live: set[str] = field(default_factory=set)
 
     @property
     def meta(self) -> Any:
