@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from haiku.ingester.sources.patterns import Matcher, Patterns
 from haiku.rag.ignore import DEFAULT_IGNORE
 
+#: pathspec takes a line's end after a name for nothing, which git does not.
 _NAME = st.text(alphabet="abXY.~$#-_ \né", min_size=1, max_size=6).filter(
-    lambda name: name not in (".", "..")
+    lambda name: name not in (".", "..") and not name.endswith("\n")
 )
 _PATTERN = st.one_of(
     st.sampled_from(DEFAULT_IGNORE),
@@ -47,6 +48,11 @@ def test_fast_matcher_says_what_pathspec_says(
         if spec.match_file(path):
             return
     assert matcher.matches(path + name, name) == spec.match_file(path + name)
+
+
+@pytest.mark.parametrize("pattern", ["X", "*X", "X/"])
+def test_a_line_end_after_a_name_makes_another_name(pattern: str) -> None:
+    assert not Matcher([pattern]).matches("X\n", "X\n")
 
 
 @pytest.mark.parametrize(
